@@ -1,0 +1,184 @@
+package policy
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Count is a replica count that was seen, at the generation at which it was seen.
+type Count struct {
+	Generation int64
+	Start      int32
+	Replicas   int32
+}
+
+// OnCreate is the bookkeeping of a new StatefulSet, whatever its manifest says: a
+// restored or copied one arms nothing. It is not bound yet, because an object has
+// no UID before it is stored; the pruner binds it at first sight.
+func OnCreate(set *appsv1.StatefulSet) Bookkeeping {
+	replicas, ok := Replicas(set)
+	if !OptedIn(set.Annotations) || !ok {
+		return Bookkeeping{}
+	}
+	return Bookkeeping{Prior: &replicas}
+}
+
+// OnUpdate is the bookkeeping after a request turns stored into updated. It starts
+// from what is stored: what the request carries in its place changes nothing.
+func OnUpdate(stored, updated *appsv1.StatefulSet, defaults Controls, now time.Time) Bookkeeping {
+	b := ReadBookkeeping(stored.Annotations)
+	if !OptedIn(updated.Annotations) {
+		return Bookkeeping{Fence: b.Fence} // a fence that still stands is the pruner's to remove
+	}
+	was := ReadControls(stored.Annotations, defaults)
+	if !was.Enabled {
+		b = Bookkeeping{Fence: b.Fence} // opting in starts afresh
+	}
+	from, okFrom := Replicas(stored)
+	to, okTo := Replicas(updated)
+	if !okFrom || !okTo {
+		return b
+	}
+	s := step{
+		uid: stored.UID, start: Start(updated), moved: Start(stored) != Start(updated),
+		from: from, to: to, generation: stored.Generation,
+		controls: ReadControls(updated.Annotations, defaults), now: now,
+	}
+	if from != to || s.moved {
+		s.generation++ // the registry adds one for a changed spec, after admission
+	} else if b.Bound(stored) {
+		s.generation = b.Record.Generation // the pruner accounts for what it may have missed
+	}
+	s.widened = was.Enabled && s.controls.Widened(was)
+	s.restart = s.widened || from != to
+	return b.advance(s)
+}
+
+// Observe is the bookkeeping after the pruner has seen the stored object, with the
+// counts it saw since it last accounted for one, oldest first (the object's own may
+// be among them or not). This is how changes through the scale subresource, which
+// carries no annotations, are accounted for. With first, the pruner sees the object
+// for the first time since its own start, and may have missed an up and down.
+func Observe(set *appsv1.StatefulSet, seen []Count, first bool, defaults Controls, now time.Time) Bookkeeping {
+	b := ReadBookkeeping(set.Annotations)
+	if !OptedIn(set.Annotations) {
+		return Bookkeeping{Fence: b.Fence}
+	}
+	if _, ok := Replicas(set); !ok {
+		return b
+	}
+	stored := b
+	counts := b.unaccounted(set, seen)
+	s := step{
+		uid: set.UID, start: Start(set), generation: set.Generation,
+		controls: ReadControls(set.Annotations, defaults), now: now,
+		from: counts[0].Replicas, restart: b.missed(set, counts, first),
+	}
+	for _, count := range counts {
+		s.to = count.Replicas
+		b = b.advance(s)
+		s.from = s.to
+	}
+	if !b.Pending() && b.sameButGeneration(stored) {
+		return stored // a rollout of an idle set is none of our business
+	}
+	return b
+}
+
+// unaccounted are the counts seen since the recorded generation, for the range of
+// ordinals that the set has now; the last is the object's own. Counts from before a
+// move of the range say nothing on this one.
+func (b Bookkeeping) unaccounted(set *appsv1.StatefulSet, seen []Count) []Count {
+	var counts []Count
+	for _, c := range seen {
+		switch {
+		case c.Generation >= set.Generation, b.Bound(set) && c.Generation <= b.Record.Generation:
+		case c.Start != Start(set):
+			counts = nil
+		default:
+			counts = append(counts, c)
+		}
+	}
+	return append(counts, Count{Generation: set.Generation, Start: Start(set), Replicas: *set.Spec.Replicas})
+}
+
+// step is one change of a StatefulSet, as far as the bookkeeping is concerned.
+type step struct {
+	uid        types.UID
+	start      int32
+	moved      bool // spec.ordinals.start changes in this step
+	from, to   int32
+	generation int64
+	controls   Controls
+	restart    bool // a running undo window starts again
+	widened    bool // a control lets more go than before
+	now        time.Time
+}
+
+// advance is the one place where the rules of bookkeeping stand.
+func (b Bookkeeping) advance(s step) Bookkeeping {
+	zeroKept := !s.controls.PruneAtZero && s.to > 0 && (s.from == 0 || b.Window != nil && b.Window.Target == 0)
+	bound := b.Prior != nil && b.Record != nil && b.Record.UID == s.uid
+	adopt := !bound && s.controls.Scope == ScopeAll // older orphans become candidates, after a window of their own
+	var prior int32
+	switch {
+	case s.moved, bound && b.Record.Start != s.start:
+		prior, b.Window = s.to, nil // never guess across a moved range
+	case !bound:
+		prior, b.Window = max(s.from, s.to), nil
+	case zeroKept:
+		prior, b.Window = s.to, nil // what was kept at zero stays kept
+	default:
+		prior = max(*b.Prior, s.from)
+	}
+	b.Record = &Record{UID: s.uid, Start: s.start, Generation: s.generation}
+	if s.to >= prior {
+		prior = s.to
+		if adopt || s.controls.Scope == ScopeAll && (b.Window != nil || s.widened) {
+			b.Window = s.window(b.Window)
+		} else {
+			b.Window = nil
+		}
+	} else {
+		b.Window = s.window(b.Window)
+	}
+	b.Prior = &prior
+	return b
+}
+
+// window goes on for the same count and starts anew for another one.
+func (s step) window(running *Window) *Window {
+	if running != nil && running.Target == s.to && !s.restart {
+		return running
+	}
+	return &Window{Target: s.to, Since: s.now.UTC().Truncate(time.Second)}
+}
+
+// missed says whether changes may have happened that were not seen one by one, in
+// which case the running window says nothing on how long the count has been what
+// it is: at the first look after a start when the generation is another one, and
+// later when it jumped by more than one between two looks.
+func (b Bookkeeping) missed(set *appsv1.StatefulSet, counts []Count, first bool) bool {
+	if b.Window == nil || !b.Bound(set) {
+		return false
+	}
+	last := b.Record.Generation
+	if first || last > set.Generation {
+		return last != set.Generation
+	}
+	for _, c := range counts {
+		if c.Generation > last+1 {
+			return true
+		}
+		last = c.Generation
+	}
+	return false
+}
+
+func (b Bookkeeping) sameButGeneration(o Bookkeeping) bool {
+	return b.Prior != nil && o.Prior != nil && *b.Prior == *o.Prior &&
+		b.Record != nil && o.Record != nil && b.Record.UID == o.Record.UID && b.Record.Start == o.Record.Start &&
+		(b.Window == nil) == (o.Window == nil)
+}

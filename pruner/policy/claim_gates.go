@@ -1,0 +1,210 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// snapshotFinalizer is set on a claim by the CSI snapshot controller while a
+// snapshot of it is being taken (kubernetes-csi/external-snapshotter, pkg/utils).
+const snapshotFinalizer = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
+
+// controllerLag is how long after a scale-down the StatefulSet controller may still
+// make claims for the older count. A claim that it made in that time is no restored one.
+const controllerLag = 5 * time.Second
+
+// finding is what a gate found against deleting a claim.
+type finding struct {
+	decision Decision
+	reason   Reason
+	message  string
+}
+
+// claimGates in order: the first that finds something decides. Those that keep for
+// good stand first, so that a claim which will never go does not look like waiting.
+var claimGates = [...]func(Plan, Snapshot, Verdict) *finding{
+	gateKeepAnnotation, gateTemplate, gateOwner, gateNameShared, gateTerminating, gateCreatedSince,
+	gatePod, gateInUse, gateClone, gateSnapshot, gateBuiltIn,
+}
+
+func gateKeepAnnotation(_ Plan, _ Snapshot, v Verdict) *finding {
+	value, ok := v.Claim.Annotations[KeyKeep]
+	if !ok || value == "false" {
+		return nil
+	}
+	return &finding{Keep, ReasonKeepAnnotation, fmt.Sprintf("keep: annotated %s=%q", KeyKeep, value)}
+}
+
+func gateTemplate(p Plan, _ Snapshot, v Verdict) *finding {
+	if p.Controls.AllowsTemplate(v.Template) {
+		return nil
+	}
+	return &finding{Keep, ReasonTemplateExcluded, fmt.Sprintf("template %s is not listed in %s", v.Template, KeyTemplates)}
+}
+
+// gateOwner keeps a claim that another controller owns. The set itself owns it under
+// some retention policies, and so does the set's own pod while it is scaled down
+// (updateClaimOwnerRefForSetAndPod in Kubernetes' pkg/controller/statefulset).
+func gateOwner(p Plan, _ Snapshot, v Verdict) *finding {
+	owner := metav1.GetControllerOf(v.Claim)
+	if owner == nil || isSet(owner, p.Set) || isOwnPod(owner, p.Set, v.Ordinal) {
+		return nil
+	}
+	return &finding{Keep, ReasonOwnedByOther, fmt.Sprintf("owned by %s %s", owner.Kind, owner.Name)}
+}
+
+func isSet(owner *metav1.OwnerReference, set *appsv1.StatefulSet) bool {
+	return owner.UID == set.UID
+}
+
+func isOwnPod(owner *metav1.OwnerReference, set *appsv1.StatefulSet, ordinal int64) bool {
+	return owner.APIVersion == "v1" && owner.Kind == "Pod" && owner.Name == PodName(set.Name, ordinal)
+}
+
+// gateNameShared keeps a claim whose name another set could build at any ordinal,
+// whether it does so now or not: names do not tell where the template ends.
+func gateNameShared(p Plan, s Snapshot, v Verdict) *finding {
+	for i := range s.Sets {
+		other := &s.Sets[i]
+		if other.UID == p.Set.UID && other.Name == p.Set.Name {
+			continue
+		}
+		if _, _, ok := Candidate(other, v.Claim.Name); ok {
+			return &finding{Keep, ReasonNameShared, fmt.Sprintf("StatefulSet %s could use a claim of this name too", other.Name)}
+		}
+	}
+	return nil
+}
+
+func gateTerminating(_ Plan, _ Snapshot, v Verdict) *finding {
+	if v.Claim.DeletionTimestamp == nil {
+		return nil
+	}
+	return &finding{Wait, ReasonTerminating, "already terminating, held by the finalizers " + strings.Join(v.Claim.Finalizers, ", ")}
+}
+
+// gateCreatedSince keeps a claim that somebody restored or made by hand after the
+// scale-down. Both times are in whole seconds; equal ones are the set's own doing,
+// as are claims that the StatefulSet controller made a moment later, still acting on
+// the older count.
+func gateCreatedSince(p Plan, _ Snapshot, v Verdict) *finding {
+	since := p.Bookkeeping.Window.Since
+	created := v.Claim.CreationTimestamp.Time
+	if p.Controls.Scope == ScopeAll || !created.After(since) {
+		return nil
+	}
+	if !created.After(since.Add(controllerLag)) && madeByController(v.Claim) {
+		return nil
+	}
+	return &finding{Keep, ReasonCreatedSince, "created at " + created.UTC().Format(time.RFC3339) + ", after the scale-down"}
+}
+
+// madeByController says whether everything in the claim outside its status was
+// written by the controller manager. A restored claim names the tool that restored it.
+func madeByController(claim *corev1.PersistentVolumeClaim) bool {
+	for i := range claim.ManagedFields {
+		f := &claim.ManagedFields[i]
+		if f.Subresource == "" && f.Manager != "kube-controller-manager" {
+			return false
+		}
+	}
+	return len(claim.ManagedFields) > 0
+}
+
+func gatePod(p Plan, s Snapshot, v Verdict) *finding {
+	name := PodName(p.Set.Name, v.Ordinal)
+	for i := range s.Pods {
+		if s.Pods[i].Name == name {
+			return &finding{Wait, ReasonPodExists, describePod(&s.Pods[i]) + " still exists"}
+		}
+	}
+	return nil
+}
+
+func gateInUse(_ Plan, s Snapshot, v Verdict) *finding {
+	for i := range s.Pods {
+		if podNames(&s.Pods[i], v.Claim.Name) {
+			return &finding{Wait, ReasonInUse, describePod(&s.Pods[i]) + " uses it"}
+		}
+	}
+	return nil
+}
+
+// podNames says whether a pod names the claim, whatever the pod's phase: directly,
+// or as the claim of a generic ephemeral volume, which is called <pod>-<volume>.
+func podNames(pod *corev1.Pod, claim string) bool {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim {
+			return true
+		}
+		if v.Ephemeral != nil && pod.Name+"-"+v.Name == claim {
+			return true
+		}
+	}
+	return false
+}
+
+func describePod(pod *corev1.Pod) string {
+	text := "pod " + pod.Name
+	if pod.Spec.NodeName != "" {
+		text += " on node " + pod.Spec.NodeName
+	}
+	state := string(pod.Status.Phase)
+	if pod.DeletionTimestamp != nil {
+		state = "terminating since " + pod.DeletionTimestamp.UTC().Format(time.RFC3339)
+	}
+	if state != "" {
+		text += " (" + state + ")"
+	}
+	return text
+}
+
+// gateClone waits for a claim that is still being filled from this one.
+func gateClone(p Plan, s Snapshot, v Verdict) *finding {
+	for i := range s.Claims {
+		clone := &s.Claims[i]
+		if clone.Status.Phase != corev1.ClaimBound && clonedFrom(clone, v.Claim.Name, p.Set.Namespace) {
+			return &finding{Wait, ReasonCloning, fmt.Sprintf("claim %s is being cloned from it", clone.Name)}
+		}
+	}
+	return nil
+}
+
+func clonedFrom(clone *corev1.PersistentVolumeClaim, source, namespace string) bool {
+	const kind = "PersistentVolumeClaim"
+	if d := clone.Spec.DataSource; d != nil && d.Kind == kind && d.Name == source {
+		return true
+	}
+	d := clone.Spec.DataSourceRef
+	return d != nil && d.Kind == kind && d.Name == source && (d.Namespace == nil || *d.Namespace == namespace)
+}
+
+func gateSnapshot(_ Plan, _ Snapshot, v Verdict) *finding {
+	for _, f := range v.Claim.Finalizers {
+		if f == snapshotFinalizer {
+			return &finding{Wait, ReasonSnapshotting, "a snapshot of it is being taken"}
+		}
+	}
+	return nil
+}
+
+// gateBuiltIn leaves the deletion to Kubernetes where the set's own policy asks for
+// it: two deleters of one claim would blur who did what.
+func gateBuiltIn(p Plan, _ Snapshot, _ Verdict) *finding {
+	if !BuiltInDeletes(p.Set) {
+		return nil
+	}
+	return &finding{Wait, ReasonBuiltIn, "persistentVolumeClaimRetentionPolicy.whenScaled is Delete: Kubernetes deletes it"}
+}
+
+// BuiltInDeletes says whether Kubernetes itself deletes the claims of scaled-down ordinals.
+func BuiltInDeletes(set *appsv1.StatefulSet) bool {
+	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
+	return policy != nil && policy.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+}

@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Plan is a StatefulSet as the pruner sees it: the object with its annotations read.
+type Plan struct {
+	Set         *appsv1.StatefulSet
+	Controls    Controls
+	Bookkeeping Bookkeeping
+}
+
+// NewPlan reads the annotations of a stored StatefulSet.
+func NewPlan(set *appsv1.StatefulSet, defaults Controls) Plan {
+	return Plan{
+		Set:         set,
+		Controls:    ReadControls(set.Annotations, defaults),
+		Bookkeeping: ReadBookkeeping(set.Annotations),
+	}
+}
+
+// Range are the ordinals whose claims may go, from (included) to (excluded, or -1
+// for no end). It is empty (0, 0) where there is nothing to derive it from.
+func (p Plan) Range() (from, to int64) {
+	replicas, ok := Replicas(p.Set)
+	if !ok || p.Bookkeeping.Prior == nil {
+		return 0, 0
+	}
+	start := int64(Start(p.Set))
+	if p.Controls.Scope == ScopeAll {
+		return start + int64(replicas), -1
+	}
+	return start + int64(replicas), start + int64(*p.Bookkeeping.Prior)
+}
+
+// Due is when the undo window ends; ok is false while nothing is pending.
+func (p Plan) Due() (due time.Time, ok bool) {
+	if p.Bookkeeping.Window == nil {
+		return time.Time{}, false
+	}
+	if p.Controls.ForbidStale {
+		return p.Bookkeeping.Window.Since, true
+	}
+	return p.Bookkeeping.Window.Since.Add(p.Controls.Delay), true
+}
+
+// Hold is a reason not to delete any claim of a set now.
+type Hold struct {
+	Decision Decision // Keep or Wait
+	Reason   Reason
+	Message  string
+	// Until is when a look is worth while again; zero: when something changes.
+	Until time.Time
+}
+
+// SetGates returns what holds the whole set, or nil. uid is that of the object that
+// the caller set out to prune: one with the same name and another UID is not it.
+func (p Plan) SetGates(uid types.UID, now time.Time) *Hold {
+	for _, gate := range []func(Plan, time.Time) *Hold{
+		gateOptedIn, gateInvalid, gatePending, gatePaused, gateScaledToZero,
+		gateRecord, gateStatus, gateSnapshotClass, gateWindow,
+	} {
+		if h := gateObject(p.Set, uid); h != nil {
+			return h
+		}
+		if h := gate(p, now); h != nil {
+			return h
+		}
+	}
+	return nil
+}
+
+func gateObject(set *appsv1.StatefulSet, uid types.UID) *Hold {
+	switch {
+	case set.UID != uid:
+		return &Hold{Decision: Keep, Reason: ReasonReplaced, Message: "another StatefulSet has this name now"}
+	case set.DeletionTimestamp != nil:
+		return &Hold{Decision: Keep, Reason: ReasonDeleting, Message: "the StatefulSet is being deleted; its claims stay"}
+	}
+	return nil
+}
+
+func gateOptedIn(p Plan, _ time.Time) *Hold {
+	if p.Controls.Enabled {
+		return nil
+	}
+	return &Hold{Decision: Keep, Reason: ReasonNotOptedIn, Message: "not opted in"}
+}
+
+func gateInvalid(p Plan, _ time.Time) *Hold {
+	if len(p.Controls.Invalid) == 0 {
+		return nil
+	}
+	texts := make([]string, 0, len(p.Controls.Invalid))
+	for _, problem := range p.Controls.Invalid {
+		texts = append(texts, problem.String())
+	}
+	return &Hold{Decision: Keep, Reason: ReasonInvalidAnnotation, Message: strings.Join(texts, "; ")}
+}
+
+func gatePending(p Plan, _ time.Time) *Hold {
+	if p.Bookkeeping.Pending() {
+		return nil
+	}
+	return &Hold{Decision: Keep, Reason: ReasonNothingPending, Message: "no scale-down is pending"}
+}
+
+func gatePaused(p Plan, _ time.Time) *Hold {
+	if !p.Controls.Paused {
+		return nil
+	}
+	return &Hold{Decision: Keep, Reason: ReasonPaused, Message: "paused; nothing is deleted while " + KeyPaused + " is \"true\""}
+}
+
+func gateScaledToZero(p Plan, _ time.Time) *Hold {
+	if replicas, ok := Replicas(p.Set); ok && replicas > 0 || p.Controls.PruneAtZero {
+		return nil
+	}
+	return &Hold{
+		Decision: Keep, Reason: ReasonScaledToZero,
+		Message: "scaled to zero; all claims are kept while " + KeyScaleToZero + " is \"keep\"",
+	}
+}
+
+// gateRecord refuses to act on bookkeeping that is about another version of the
+// object: a count changed, moved or came back since, and the window is not its own.
+func gateRecord(p Plan, _ time.Time) *Hold {
+	replicas, ok := Replicas(p.Set)
+	if ok && p.Bookkeeping.Current(p.Set) && p.Bookkeeping.Window.Target == replicas {
+		return nil
+	}
+	return &Hold{Decision: Wait, Reason: ReasonRecordBehind, Message: "the change of replicas is not accounted for yet"}
+}
+
+func gateStatus(p Plan, _ time.Time) *Hold {
+	if p.Set.Status.ObservedGeneration >= p.Set.Generation {
+		return nil
+	}
+	return &Hold{
+		Decision: Wait, Reason: ReasonStatusBehind,
+		Message: "the StatefulSet controller has not observed the change of replicas yet",
+	}
+}
+
+func gateSnapshotClass(p Plan, _ time.Time) *Hold {
+	if p.Controls.SnapshotClass == "" {
+		return nil
+	}
+	return &Hold{
+		Decision: Keep, Reason: ReasonSnapshotClass,
+		Message: "a VolumeSnapshot is asked for, which this version of pvc-pruner cannot take; remove " + KeySnapshotClass + " to prune without",
+	}
+}
+
+func gateWindow(p Plan, now time.Time) *Hold {
+	due, _ := p.Due()
+	if !now.Before(due) {
+		return nil
+	}
+	return &Hold{
+		Decision: Wait, Reason: ReasonUndoWindow, Until: due,
+		Message: fmt.Sprintf("the undo window ends at %s", due.UTC().Format(time.RFC3339)),
+	}
+}

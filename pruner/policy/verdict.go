@@ -1,0 +1,76 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Verdict is the decision on one claim.
+type Verdict struct {
+	Claim    *corev1.PersistentVolumeClaim
+	Template string
+	Ordinal  int64
+	Decision Decision
+	Reason   Reason
+	// Message says it in words: it names the pod, set, owner or finalizer.
+	Message string
+}
+
+// Verdicts decides on every claim in the plan's range, ascending by ordinal and
+// then by the order of the templates. It is to be asked only when SetGates holds
+// nothing; s.Set must be the object of the plan.
+func (p Plan) Verdicts(s Snapshot) []Verdict {
+	from, to := p.Range()
+	order := map[string]int{}
+	for i := range p.Set.Spec.VolumeClaimTemplates {
+		order[p.Set.Spec.VolumeClaimTemplates[i].Name] = i
+	}
+	var verdicts []Verdict
+	for i := range s.Claims {
+		template, ordinal, ok := Candidate(p.Set, s.Claims[i].Name)
+		if !ok || ordinal < from || to >= 0 && ordinal >= to {
+			continue
+		}
+		verdicts = append(verdicts, p.verdict(s, &s.Claims[i], template, ordinal))
+	}
+	slices.SortFunc(verdicts, func(a, b Verdict) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(order[a.Template], order[b.Template]))
+	})
+	return verdicts
+}
+
+func (p Plan) verdict(s Snapshot, claim *corev1.PersistentVolumeClaim, template string, ordinal int64) Verdict {
+	v := Verdict{Claim: claim, Template: template, Ordinal: ordinal, Decision: Delete, Reason: ReasonUnused}
+	for _, gate := range claimGates {
+		if f := gate(p, s, v); f != nil {
+			v.Decision, v.Reason, v.Message = f.decision, f.reason, f.message
+			return v
+		}
+	}
+	return v
+}
+
+// Size is what the claim holds, or has asked for while it is not bound, in bytes.
+func (v Verdict) Size() int64 {
+	size := v.Claim.Status.Capacity[corev1.ResourceStorage]
+	if size.IsZero() {
+		size = v.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	}
+	return size.Value()
+}
+
+// Finished says whether nothing is left to wait for among the verdicts: each claim
+// is gone or finally kept.
+func Finished(verdicts []Verdict) bool {
+	return !slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Decision != Keep })
+}
+
+// NextLook is how long to wait before looking again at something that announces no
+// end of its own (a foreign pod, a finalizer): a quarter of the time it has taken so
+// far, but neither more often than twice a minute nor less than every five minutes.
+func NextLook(waited time.Duration) time.Duration {
+	return min(max(waited/4, 30*time.Second), 5*time.Minute)
+}
