@@ -1,0 +1,31 @@
+// Command control-plane builds the control plane's programs where they are missing, and prints their folder on
+// standard output; progress goes to standard error.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/pvc-pruner/pvc-pruner/test/cluster/builder"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "control-plane:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	folder, err := builder.Build(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	fmt.Println(folder)
+	return nil
+}
