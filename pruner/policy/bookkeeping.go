@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -139,4 +140,10 @@ func readRecord(s string) *Record {
 		return nil
 	}
 	return &r
+}
+
+// Equal says whether b and o remember the same. What earlier prunes did is no part of it.
+func (b Bookkeeping) Equal(o Bookkeeping) bool {
+	b.LastPrune, o.LastPrune = "", ""
+	return reflect.DeepEqual(b, o)
 }

@@ -22,6 +22,7 @@ const controllerLag = 5 * time.Second
 type finding struct {
 	decision Decision
 	reason   Reason
+	subject  string
 	message  string
 }
 
@@ -37,14 +38,14 @@ func gateKeepAnnotation(_ Plan, _ Snapshot, v Verdict) *finding {
 	if !ok || value == "false" {
 		return nil
 	}
-	return &finding{Keep, ReasonKeepAnnotation, fmt.Sprintf("keep: annotated %s=%q", KeyKeep, value)}
+	return &finding{Keep, ReasonKeepAnnotation, "", fmt.Sprintf("keep: annotated %s=%q", KeyKeep, value)}
 }
 
 func gateTemplate(p Plan, _ Snapshot, v Verdict) *finding {
 	if p.Controls.AllowsTemplate(v.Template) {
 		return nil
 	}
-	return &finding{Keep, ReasonTemplateExcluded, fmt.Sprintf("template %s is not listed in %s", v.Template, KeyTemplates)}
+	return &finding{Keep, ReasonTemplateExcluded, "", fmt.Sprintf("template %s is not listed in %s", v.Template, KeyTemplates)}
 }
 
 // gateOwner keeps a claim that another controller owns. The set itself owns it under
@@ -55,7 +56,7 @@ func gateOwner(p Plan, _ Snapshot, v Verdict) *finding {
 	if owner == nil || isSet(owner, p.Set) || isOwnPod(owner, p.Set, v.Ordinal) {
 		return nil
 	}
-	return &finding{Keep, ReasonOwnedByOther, fmt.Sprintf("owned by %s %s", owner.Kind, owner.Name)}
+	return &finding{Keep, ReasonOwnedByOther, owner.Kind + "/" + owner.Name, fmt.Sprintf("owned by %s %s", owner.Kind, owner.Name)}
 }
 
 func isSet(owner *metav1.OwnerReference, set *appsv1.StatefulSet) bool {
@@ -75,7 +76,7 @@ func gateNameShared(p Plan, s Snapshot, v Verdict) *finding {
 			continue
 		}
 		if _, _, ok := Candidate(other, v.Claim.Name); ok {
-			return &finding{Keep, ReasonNameShared, fmt.Sprintf("StatefulSet %s could use a claim of this name too", other.Name)}
+			return &finding{Keep, ReasonNameShared, "statefulset/" + other.Name, fmt.Sprintf("StatefulSet %s could use a claim of this name too", other.Name)}
 		}
 	}
 	return nil
@@ -85,7 +86,8 @@ func gateTerminating(_ Plan, _ Snapshot, v Verdict) *finding {
 	if v.Claim.DeletionTimestamp == nil {
 		return nil
 	}
-	return &finding{Wait, ReasonTerminating, "already terminating, held by the finalizers " + strings.Join(v.Claim.Finalizers, ", ")}
+	held := strings.Join(v.Claim.Finalizers, ", ")
+	return &finding{Wait, ReasonTerminating, held, "already terminating, held by the finalizers " + held}
 }
 
 // gateCreatedSince keeps a claim that somebody restored or made by hand after the
@@ -101,7 +103,7 @@ func gateCreatedSince(p Plan, _ Snapshot, v Verdict) *finding {
 	if !created.After(since.Add(controllerLag)) && madeByController(v.Claim) {
 		return nil
 	}
-	return &finding{Keep, ReasonCreatedSince, "created at " + created.UTC().Format(time.RFC3339) + ", after the scale-down"}
+	return &finding{Keep, ReasonCreatedSince, "", "created at " + created.UTC().Format(time.RFC3339) + ", after the scale-down"}
 }
 
 // madeByController says whether everything in the claim outside its status was
@@ -120,7 +122,7 @@ func gatePod(p Plan, s Snapshot, v Verdict) *finding {
 	name := PodName(p.Set.Name, v.Ordinal)
 	for i := range s.Pods {
 		if s.Pods[i].Name == name {
-			return &finding{Wait, ReasonPodExists, describePod(&s.Pods[i]) + " still exists"}
+			return &finding{Wait, ReasonPodExists, "pod/" + name, describePod(&s.Pods[i]) + " still exists"}
 		}
 	}
 	return nil
@@ -129,7 +131,7 @@ func gatePod(p Plan, s Snapshot, v Verdict) *finding {
 func gateInUse(_ Plan, s Snapshot, v Verdict) *finding {
 	for i := range s.Pods {
 		if podNames(&s.Pods[i], v.Claim.Name) {
-			return &finding{Wait, ReasonInUse, describePod(&s.Pods[i]) + " uses it"}
+			return &finding{Wait, ReasonInUse, "pod/" + s.Pods[i].Name, describePod(&s.Pods[i]) + " uses it"}
 		}
 	}
 	return nil
@@ -170,7 +172,7 @@ func gateClone(p Plan, s Snapshot, v Verdict) *finding {
 	for i := range s.Claims {
 		clone := &s.Claims[i]
 		if clone.Status.Phase != corev1.ClaimBound && clonedFrom(clone, v.Claim.Name, p.Set.Namespace) {
-			return &finding{Wait, ReasonCloning, fmt.Sprintf("claim %s is being cloned from it", clone.Name)}
+			return &finding{Wait, ReasonCloning, "persistentvolumeclaim/" + clone.Name, fmt.Sprintf("claim %s is being cloned from it", clone.Name)}
 		}
 	}
 	return nil
@@ -188,7 +190,7 @@ func clonedFrom(clone *corev1.PersistentVolumeClaim, source, namespace string) b
 func gateSnapshot(_ Plan, _ Snapshot, v Verdict) *finding {
 	for _, f := range v.Claim.Finalizers {
 		if f == snapshotFinalizer {
-			return &finding{Wait, ReasonSnapshotting, "a snapshot of it is being taken"}
+			return &finding{Wait, ReasonSnapshotting, "", "a snapshot of it is being taken"}
 		}
 	}
 	return nil
@@ -200,7 +202,7 @@ func gateBuiltIn(p Plan, _ Snapshot, _ Verdict) *finding {
 	if !BuiltInDeletes(p.Set) {
 		return nil
 	}
-	return &finding{Wait, ReasonBuiltIn, "persistentVolumeClaimRetentionPolicy.whenScaled is Delete: Kubernetes deletes it"}
+	return &finding{Wait, ReasonBuiltIn, "", "persistentVolumeClaimRetentionPolicy.whenScaled is Delete: Kubernetes deletes it"}
 }
 
 // BuiltInDeletes says whether Kubernetes itself deletes the claims of scaled-down ordinals.

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -188,4 +189,9 @@ func (c *Controls) setSnapshotClass(value string) *string {
 	}
 	c.SnapshotClass = value
 	return nil
+}
+
+// Equal says whether two sets of controls wish for the same.
+func (c Controls) Equal(o Controls) bool {
+	return reflect.DeepEqual(c, o)
 }

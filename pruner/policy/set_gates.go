@@ -62,13 +62,13 @@ type Hold struct {
 // SetGates returns what holds the whole set, or nil. uid is that of the object that
 // the caller set out to prune: one with the same name and another UID is not it.
 func (p Plan) SetGates(uid types.UID, now time.Time) *Hold {
+	if h := gateObject(p.Set, uid); h != nil {
+		return h
+	}
 	for _, gate := range []func(Plan, time.Time) *Hold{
 		gateOptedIn, gateInvalid, gatePending, gatePaused, gateScaledToZero,
 		gateRecord, gateStatus, gateSnapshotClass, gateWindow,
 	} {
-		if h := gateObject(p.Set, uid); h != nil {
-			return h
-		}
 		if h := gate(p, now); h != nil {
 			return h
 		}

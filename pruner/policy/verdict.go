@@ -15,6 +15,8 @@ type Verdict struct {
 	Ordinal  int64
 	Decision Decision
 	Reason   Reason
+	// Subject is the object that decides it, such as "pod/db-3"; "" where none does.
+	Subject string
 	// Message says it in words: it names the pod, set, owner or finalizer.
 	Message string
 }
@@ -46,7 +48,7 @@ func (p Plan) verdict(s Snapshot, claim *corev1.PersistentVolumeClaim, template 
 	v := Verdict{Claim: claim, Template: template, Ordinal: ordinal, Decision: Delete, Reason: ReasonUnused}
 	for _, gate := range claimGates {
 		if f := gate(p, s, v); f != nil {
-			v.Decision, v.Reason, v.Message = f.decision, f.reason, f.message
+			v.Decision, v.Reason, v.Subject, v.Message = f.decision, f.reason, f.subject, f.message
 			return v
 		}
 	}

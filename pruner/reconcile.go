@@ -1,0 +1,169 @@
+package pruner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+)
+
+// reconciler brings one StatefulSet a step further: it accounts for what changed,
+// waits, or prunes.
+type reconciler struct {
+	cache    client.Reader
+	client   kubernetes.Interface
+	defaults policy.Controls
+	now      func() time.Time
+	memory   *memory
+	events   *reporter
+	metrics  *metrics
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	set := &appsv1.StatefulSet{}
+	if err := r.cache.Get(ctx, req.NamespacedName, set); apierrors.IsNotFound(err) {
+		r.forget(ctx, r.memory.forget(req.NamespacedName))
+		return ctrl.Result{}, nil
+	} else if err != nil {
+		return ctrl.Result{}, fmt.Errorf("get cached StatefulSet: %w", err)
+	}
+	if set.DeletionTimestamp != nil {
+		r.forget(ctx, set)
+		return ctrl.Result{}, nil
+	}
+	plan := policy.NewPlan(set, r.defaults)
+	if len(plan.Controls.Invalid) > 0 {
+		r.events.say(ctx, set, invalidNotice(plan.Controls.Invalid))
+	}
+	stored, err := r.account(ctx, set)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return ctrl.Result{}, nil // a newer version is on its way to us
+	case err != nil:
+		r.metrics.failures.WithLabelValues("store").Inc()
+		r.reportUnreachable(ctx, set, err)
+		return ctrl.Result{}, err
+	}
+	if c := r.memory.takeCancelled(set); c != nil {
+		r.metrics.prunes.WithLabelValues("cancelled").Inc()
+		r.events.say(ctx, set, cancelledNotice(set, *c))
+	}
+	if !plan.Controls.Enabled {
+		r.metrics.hold(set.UID, nil, nil)
+		return ctrl.Result{}, nil
+	}
+	return r.advance(ctx, policy.NewPlan(stored, r.defaults))
+}
+
+// account stores the bookkeeping that follows from what was seen, if it is another
+// than what is stored, and returns the object that carries it.
+func (r *reconciler) account(ctx context.Context, set *appsv1.StatefulSet) (*appsv1.StatefulSet, error) {
+	counts, first := r.memory.seen(set)
+	next := policy.Observe(set, counts, first, r.defaults, r.now())
+	current := policy.ReadBookkeeping(set.Annotations)
+	stored := set
+	if !next.Equal(current) || hasStrayKeys(set, next) {
+		var err error
+		if stored, err = store(ctx, r.client, set, next); err != nil {
+			return nil, err
+		}
+	}
+	r.memory.accounted(set)
+	return stored, nil
+}
+
+// hasStrayKeys says whether annotations of ours hold what the bookkeeping does not
+// say, such as a malformed value that reads as absent.
+func hasStrayKeys(set *appsv1.StatefulSet, b policy.Bookkeeping) bool {
+	want, err := b.Annotations()
+	if err != nil {
+		return false
+	}
+	for _, key := range policy.BookkeepingKeys() {
+		if value, ok := set.Annotations[key]; ok && want[key] == "" && value != want[key] {
+			return true
+		}
+	}
+	return false
+}
+
+// advance goes on with a set whose bookkeeping is up to date: it waits or prunes.
+func (r *reconciler) advance(ctx context.Context, plan policy.Plan) (ctrl.Result, error) {
+	set := plan.Set
+	hold := plan.SetGates(set.UID, r.now())
+	if !plan.Bookkeeping.Pending() {
+		r.memory.change(set, func(s *sighting) { s.done = progress{} })
+	} else if hold == nil || hold.Decision == policy.Wait {
+		r.events.say(ctx, set, scheduledNotice(plan))
+	}
+	if hold != nil {
+		return r.held(ctx, plan, hold), nil
+	}
+	s := &step{
+		client: r.client, key: client.ObjectKeyFromObject(set), uid: set.UID, now: r.now,
+		plan: func(live *appsv1.StatefulSet) policy.Plan { return policy.NewPlan(live, r.defaults) },
+		log:  ctrl.LoggerFrom(ctx),
+	}
+	out, err := s.run(ctx)
+	if err != nil {
+		r.metrics.failures.WithLabelValues("read").Inc()
+	}
+	r.report(ctx, out)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.conclude(ctx, out)
+}
+
+// held waits for what holds the whole set: until a time, or for an event.
+func (r *reconciler) held(ctx context.Context, plan policy.Plan, hold *policy.Hold) ctrl.Result {
+	r.metrics.hold(plan.Set.UID, hold, nil)
+	if n, ok := holdNotice(*hold); ok && plan.Bookkeeping.Pending() {
+		r.events.say(ctx, plan.Set, n)
+	}
+	if !hold.Until.IsZero() {
+		return ctrl.Result{RequeueAfter: max(hold.Until.Sub(r.now()), time.Millisecond)}
+	}
+	return ctrl.Result{}
+}
+
+// conclude completes the record if nothing is left to do, and otherwise says when to look again.
+func (r *reconciler) conclude(ctx context.Context, out outcome) (ctrl.Result, error) {
+	switch {
+	case out.hold != nil:
+		return r.held(ctx, out.plan, out.hold), nil
+	case out.stopped != nil:
+		ctrl.LoggerFrom(ctx).Info("Broke off", "cause", out.stopped.Error())
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	case len(out.failed) > 0:
+		return ctrl.Result{}, fmt.Errorf("delete %d claims: %w", len(out.failed), out.failed[0].err)
+	case out.finished():
+		return ctrl.Result{}, r.complete(ctx, out)
+	}
+	due, _ := out.plan.Due()
+	return ctrl.Result{RequeueAfter: policy.NextLook(r.now().Sub(due))}, nil
+}
+
+// forget drops all memory of a set that is gone or going. Its claims stay.
+func (r *reconciler) forget(ctx context.Context, set *appsv1.StatefulSet) {
+	if set == nil {
+		return
+	}
+	r.memory.forget(client.ObjectKeyFromObject(set))
+	r.events.forget(set.UID)
+	r.metrics.hold(set.UID, nil, nil)
+	plan := policy.NewPlan(set, r.defaults)
+	if from, to := plan.Range(); plan.Bookkeeping.Pending() && to > from {
+		kept, count := policy.ClaimNames(set, from, to, listed)
+		ctrl.LoggerFrom(ctx).Info("The StatefulSet went away while a prune was pending; its claims are kept",
+			"claims", nameList(kept, count))
+	}
+}

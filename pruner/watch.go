@@ -1,0 +1,131 @@
+package pruner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+)
+
+var (
+	errPartialList = errors.New("the API server returned a list in part")
+	errMoved       = errors.New("the StatefulSet changed")
+	errStepDone    = errors.New("the step is over")
+)
+
+// resumeAfter is the pause before a watch that ended is opened again, so that a
+// server which closes every watch at once is not hammered.
+const resumeAfter = 100 * time.Millisecond
+
+// guard returns a context that ends, with the cause, as soon as the set is no longer
+// what the step was planned on: replicas, ordinals, UID, deletion, opt-out, pause,
+// dry-run or any other control. The watch begins at the resourceVersion of the object
+// that was read, so no change since can be missed. If the set can be neither watched
+// nor read, the context ends as well. stop waits until the watch is closed.
+func (s *step) guard(ctx context.Context, plan policy.Plan) (guarded context.Context, stop func()) {
+	guarded, cancel := context.WithCancelCause(ctx)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		cancel(s.follow(guarded, plan))
+	}()
+	return guarded, func() {
+		cancel(errStepDone)
+		<-closed
+	}
+}
+
+// follow returns the first reason to stop.
+func (s *step) follow(ctx context.Context, plan policy.Plan) error {
+	version := plan.Set.ResourceVersion
+	for {
+		next, err := s.followOnce(ctx, plan, version)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil: // the watch ended in the ordinary way
+			version = next
+		case errors.Is(err, errMoved):
+			return err
+		default: // expired or broken: only a live look can tell whether anything moved
+			set, getErr := s.client.AppsV1().StatefulSets(s.key.Namespace).Get(ctx, s.key.Name, metav1.GetOptions{})
+			if getErr != nil {
+				return fmt.Errorf("the StatefulSet can neither be watched (%w) nor read: %w", err, getErr)
+			}
+			if why := moved(plan, s.plan(set)); why != nil {
+				return why
+			}
+			version = set.ResourceVersion
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(resumeAfter):
+		}
+	}
+}
+
+// followOnce follows one watch until it ends, and returns the last version it saw.
+func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string) (string, error) {
+	w, err := s.client.AppsV1().StatefulSets(s.key.Namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector:       fields.OneTermEqualSelector("metadata.name", s.key.Name).String(),
+		ResourceVersion:     version,
+		AllowWatchBookmarks: true,
+	})
+	if err != nil {
+		return version, fmt.Errorf("watch StatefulSet: %w", err)
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		switch event.Type {
+		case watch.Error:
+			return version, fmt.Errorf("watch StatefulSet: %w", apierrors.FromObject(event.Object))
+		case watch.Deleted:
+			return version, fmt.Errorf("%w: it was deleted", errMoved)
+		}
+		set, ok := event.Object.(*appsv1.StatefulSet)
+		if !ok || set.Name != s.key.Name {
+			continue
+		}
+		version = set.ResourceVersion
+		if event.Type == watch.Bookmark {
+			continue
+		}
+		if why := moved(plan, s.plan(set)); why != nil {
+			return version, why
+		}
+	}
+	return version, nil
+}
+
+// moved says how now differs from what was planned on, nil if it does not. Status,
+// labels and rollouts of pods may change under way; what verdicts rest on may not.
+func moved(planned, now policy.Plan) error {
+	replicas, ok := policy.Replicas(now.Set)
+	plannedReplicas, _ := policy.Replicas(planned.Set)
+	switch {
+	case now.Set.UID != planned.Set.UID:
+		return fmt.Errorf("%w: it was replaced", errMoved)
+	case now.Set.DeletionTimestamp != nil:
+		return fmt.Errorf("%w: it is being deleted", errMoved)
+	case !ok || replicas != plannedReplicas:
+		return fmt.Errorf("%w: replicas went from %d to %d", errMoved, plannedReplicas, replicas)
+	case policy.Start(now.Set) != policy.Start(planned.Set):
+		return fmt.Errorf("%w: its ordinals moved", errMoved)
+	case now.Set.Generation != planned.Set.Generation:
+		return fmt.Errorf("%w: its spec changed", errMoved)
+	case !now.Controls.Equal(planned.Controls):
+		return fmt.Errorf("%w: a %s annotation changed", errMoved, policy.Prefix)
+	case !now.Bookkeeping.Equal(planned.Bookkeeping):
+		return fmt.Errorf("%w: its bookkeeping changed", errMoved)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package pruner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+)
+
+// listed is how many claims one text names.
+const listed = 20
+
+// scheduledNotice says what will go, when, and how to undo it.
+func scheduledNotice(p policy.Plan) notice {
+	window, due := p.Bookkeeping.Window, dueText(p)
+	from, to := p.Range()
+	what := fmt.Sprintf("every unused claim from ordinal %d on", from)
+	if to >= 0 {
+		names, total := policy.ClaimNames(p.Set, from, to, listed)
+		what = nameList(names, total)
+	}
+	note := fmt.Sprintf("replicas is %d: %s will be deleted %s, once unused", window.Target, what, due)
+	if *p.Bookkeeping.Prior > window.Target {
+		note += fmt.Sprintf("; to keep them, scale back to %d before", *p.Bookkeeping.Prior)
+	}
+	return notice{
+		reason: EventScheduled, note: note,
+		about: fmt.Sprint(window.Target, window.Since.Unix(), *p.Bookkeeping.Prior, due),
+	}
+}
+
+func dueText(p policy.Plan) string {
+	due, _ := p.Due()
+	return "at " + due.UTC().Format(time.RFC3339)
+}
+
+// cancelledNotice says what a scale-up keeps.
+func cancelledNotice(set *appsv1.StatefulSet, c cancellation) notice {
+	start := int64(policy.Start(set))
+	names, total := policy.ClaimNames(set, start+int64(c.from), start+int64(min(c.to, c.prior)), listed)
+	return notice{
+		reason: EventCancelled,
+		note:   fmt.Sprintf("replicas went from %d to %d: not pruning %s, as far as they still exist", c.from, c.to, nameList(names, total)),
+	}
+}
+
+// holdNotice says why nothing is looked at, if that is worth an Event.
+func holdNotice(h policy.Hold) (notice, bool) {
+	n := notice{note: h.Message, about: string(h.Reason) + h.Message}
+	switch h.Reason {
+	case policy.ReasonScaledToZero, policy.ReasonSnapshotClass:
+		n.reason = EventSkipped
+	case policy.ReasonPaused:
+		n.reason = EventWaiting
+	default:
+		return notice{}, false
+	}
+	return n, true
+}
+
+func invalidNotice(problems []policy.Problem) notice {
+	texts := make([]string, 0, len(problems))
+	for _, p := range problems {
+		texts = append(texts, p.String())
+	}
+	note := strings.Join(texts, "; ")
+	return notice{reason: EventInvalidAnnotation, note: note + "; nothing is deleted until it is corrected", about: note}
+}
+
+// verdictNotices say, once for each kind of Event, which claims stay and why.
+func verdictNotices(verdicts []policy.Verdict) []notice {
+	var notices []notice
+	for _, reason := range []string{EventSkipped, EventWaiting, EventBlocked} {
+		var notes, about []string
+		for _, v := range verdicts {
+			if eventFor(v) != reason {
+				continue
+			}
+			notes = append(notes, v.Claim.Name+": "+v.Message)
+			about = append(about, v.Claim.Name+string(v.Reason)+v.Subject)
+		}
+		if len(notes) > 0 {
+			notices = append(notices, notice{reason: reason, note: strings.Join(notes, "; "), about: strings.Join(about, ";")})
+		}
+	}
+	return notices
+}
+
+func eventFor(v policy.Verdict) string {
+	switch {
+	case v.Reason == policy.ReasonTerminating:
+		return EventBlocked
+	case v.Reason == policy.ReasonBuiltIn, v.Decision == policy.Keep:
+		return EventSkipped
+	case v.Decision == policy.Wait:
+		return EventWaiting
+	}
+	return ""
+}
+
+// dyingNotice names the finalizers that hold claims which we deleted.
+func dyingNotice(dying []policy.Verdict) notice {
+	about := names(dying)
+	return notice{
+		reason: EventBlocked, about: strings.Join(about, ";"),
+		note: nameList(about, int64(len(about))) + " deleted, but still held by finalizers or by a pod",
+	}
+}
+
+func dryRunNotice(p policy.Plan, verdicts []policy.Verdict) notice {
+	var unused []policy.Verdict
+	for _, v := range verdicts {
+		if v.Decision == policy.Delete {
+			unused = append(unused, v)
+		}
+	}
+	about := names(unused)
+	return notice{
+		reason: EventDryRun, about: strings.Join(about, ";") + dueText(p),
+		note: fmt.Sprintf("dry run: would delete %s (%s)", nameList(about, int64(len(about))), bytesText(total(unused))),
+	}
+}
+
+func prunedNotice(p policy.Plan, deleted []policy.Verdict) notice {
+	gone := names(deleted)
+	note := fmt.Sprintf("deleted %s (%s), unused since replicas became %d",
+		nameList(gone, int64(len(gone))), bytesText(total(deleted)), p.Bookkeeping.Window.Target)
+	if manager := policy.ReplicasManager(p.Set); manager != "" {
+		note += "; replicas was last set by " + manager
+	}
+	return notice{reason: EventPruned, note: note}
+}
+
+func retainedNotice(claim, volume string) notice {
+	return notice{
+		reason: EventVolumeRetained,
+		note: fmt.Sprintf("PersistentVolume %s of the deleted claim %s stays: its reclaim policy is Retain; "+
+			"its data can be used again through a new claim, and is yours to delete", volume, claim),
+	}
+}
+
+func failedNotice(failed []failure) notice {
+	texts := make([]string, 0, len(failed))
+	for _, f := range failed {
+		texts = append(texts, f.verdict.Claim.Name+": "+f.err.Error())
+	}
+	note := strings.Join(texts, "; ")
+	return notice{reason: EventFailed, note: "not deleted: " + note, about: note}
+}
+
+func names(verdicts []policy.Verdict) []string {
+	out := make([]string, 0, len(verdicts))
+	for _, v := range verdicts {
+		out = append(out, v.Claim.Name)
+	}
+	return out
+}
+
+func total(verdicts []policy.Verdict) (bytes int64) {
+	for _, v := range verdicts {
+		bytes += v.Size()
+	}
+	return bytes
+}
+
+// ordinals of the verdicts, ascending, each once.
+func ordinals(verdicts []policy.Verdict) []int64 {
+	out := make([]int64, 0, len(verdicts))
+	for _, v := range verdicts {
+		out = append(out, v.Ordinal)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// nameList writes "a, b and 12 more".
+func nameList(names []string, total int64) string {
+	if total == 0 {
+		return "no claim"
+	}
+	shown := names[:min(len(names), listed)]
+	text := strings.Join(shown, ", ")
+	if rest := total - int64(len(shown)); rest > 0 {
+		text += fmt.Sprintf(" and %d more", rest)
+	}
+	return text
+}
+
+func bytesText(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
