@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/pvc-pruner/pvc-pruner/certs"
+	"github.com/pvc-pruner/pvc-pruner/pruner"
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+	"github.com/pvc-pruner/pvc-pruner/webhook"
+)
+
+const (
+	// startDeadline bounds the questions to the API server before the manager starts.
+	startDeadline = 30 * time.Second
+	// shutdownDeadline is how long work in flight may take after SIGTERM. One DELETE
+	// takes at most 5 s; the kubelet's default grace period is 30 s.
+	shutdownDeadline = 20 * time.Second
+)
+
+// run serves until the context ends.
+func run(ctx context.Context, o options) error {
+	log, err := newLogger(o.logLevel, o.logFormat)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+
+	config, err := restConfig(o)
+	if err != nil {
+		return fmt.Errorf("load kubeconfig: %w", err)
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	mgr, err := newManager(config, o)
+	if err != nil {
+		return fmt.Errorf("create manager: %w", err)
+	}
+	defaults := policy.DefaultControls(time.Duration(o.delay))
+	if o.pruner {
+		if err := pruner.Setup(mgr, pruner.Options{
+			Client: clientset, Defaults: defaults, Workers: o.workers, Registry: metrics.Registry,
+		}); err != nil {
+			return fmt.Errorf("set up pruner: %w", err)
+		}
+	}
+	if o.webhook {
+		if err := setupWebhook(ctx, mgr, clientset, defaults, o); err != nil {
+			return err
+		}
+	}
+	if err := addProbes(mgr, clientset, o); err != nil {
+		return fmt.Errorf("add probes: %w", err)
+	}
+	log.Info("Starting", "version", version, "webhook", o.webhook, "pruner", o.pruner, "delay", o.delay.String())
+	return mgr.Start(ctx)
+}
+
+func restConfig(o options) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = o.qps, o.burst
+	config.UserAgent = "pvc-pruner/" + version
+	return config, nil
+}
+
+func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
+	shutdown := shutdownDeadline
+	return ctrl.NewManager(config, ctrl.Options{
+		Scheme: clientgoscheme.Scheme,
+		Cache: cache.Options{
+			// Nothing but StatefulSets is ever cached; a read of another kind is an error.
+			ReaderFailOnMissingInformer: true,
+			ByObject:                    map[client.Object]cache.ByObject{&appsv1.StatefulSet{}: {Transform: pruner.StripStatefulSet}},
+		},
+		LeaderElection:                o.pruner && o.leaderElect,
+		LeaderElectionID:              "pvc-pruner",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true, // the process ends right after Start returns
+		GracefulShutdownTimeout:       &shutdown,
+		HealthProbeBindAddress:        o.healthAddress,
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		WebhookServer:                 ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.certDir}),
+	})
+}
+
+// setupWebhook makes the certificate if asked to, and registers the endpoints.
+func setupWebhook(ctx context.Context, mgr ctrl.Manager, clientset kubernetes.Interface, defaults policy.Controls, o options) error {
+	ctx, cancel := context.WithTimeout(ctx, startDeadline)
+	defer cancel()
+	if o.selfSigned {
+		ca, err := certs.EnsureSelfSigned(o.certDir, o.certHosts)
+		if err != nil {
+			return fmt.Errorf("make certificate: %w", err)
+		}
+		if err := certs.InjectCABundle(ctx, clientset, o.webhookConfiguration, ca); err != nil {
+			return fmt.Errorf("inject certificate: %w", err)
+		}
+	}
+	// Who we are decides whose bookkeeping is taken as it is.
+	self, err := clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("ask the API server for our own user name: %w", err)
+	}
+	if _, err := mgr.GetCache().GetInformer(ctx, &appsv1.StatefulSet{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("watch StatefulSets: %w", err)
+	}
+	if err := webhook.Setup(mgr.GetWebhookServer(), webhook.Options{
+		Reader: mgr.GetCache(), Client: clientset, Self: self.Status.UserInfo.Username,
+		Defaults: defaults, Clock: time.Now, Registry: metrics.Registry, Log: mgr.GetLogger().WithName("webhook"),
+	}); err != nil {
+		return fmt.Errorf("set up webhook: %w", err)
+	}
+	return nil
+}
+
+// addProbes: alive is that the process answers; ready is that the cache is synced
+// and that the API server can verify the certificate we serve.
+func addProbes(mgr ctrl.Manager, clientset kubernetes.Interface, o options) error {
+	errs := []error{
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("cache", func(req *http.Request) error {
+			ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+			defer cancel()
+			if !mgr.GetCache().WaitForCacheSync(ctx) {
+				return errors.New("the cache of StatefulSets is not synced")
+			}
+			return nil
+		}),
+	}
+	if o.webhook {
+		address := net.JoinHostPort("127.0.0.1", fmt.Sprint(o.webhookPort))
+		errs = append(errs, mgr.AddReadyzCheck("certificate", certs.Ready(clientset, o.webhookConfiguration, address)))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+)
+
+const usage = `pvc-pruner deletes the PersistentVolumeClaims that opted-in StatefulSets no longer
+use after they were scaled down. Opt in with the annotation pvc-pruner.io/enabled: "true".
+
+One program does two jobs: every replica answers admission requests (--webhook), and
+the elected leader prunes (--pruner). Durations take the units w, d, h, m, s and ms,
+such as 10m or 7d. Each flag can be given as an environment variable instead: in upper
+case, with _ for -, after PVC_PRUNER_, such as PVC_PRUNER_DELAY. A flag wins over it.
+
+Flags:
+`
+
+// options are the program's settings, checked.
+type options struct {
+	kubeconfig           string
+	namespace            string
+	webhook              bool
+	pruner               bool
+	leaderElect          bool
+	webhookPort          int
+	webhookConfiguration string
+	certDir              string
+	selfSigned           bool
+	certHosts            []string
+	metricsAddress       string
+	healthAddress        string
+	delay                delayValue
+	workers              int
+	qps                  float32
+	burst                int
+	logLevel             string
+	logFormat            string
+}
+
+// delayValue is a flag that takes what the delay annotation takes.
+type delayValue time.Duration
+
+func (d *delayValue) String() string { return policy.FormatDelay(time.Duration(*d)) }
+func (d *delayValue) Type() string   { return "duration" }
+func (d *delayValue) Set(s string) error {
+	parsed, err := policy.ParseDelay(s)
+	*d = delayValue(parsed)
+	return err
+}
+
+// parseOptions reads flags, and for those not given the environment. For --help it
+// prints the usage to out and returns pflag.ErrHelp.
+func parseOptions(args []string, env func(string) (string, bool), out io.Writer) (options, error) {
+	o := options{delay: delayValue(10 * time.Minute)}
+	fs := pflag.NewFlagSet("pvc-pruner", pflag.ContinueOnError)
+	fs.SortFlags = false
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() { fmt.Fprint(out, usage, fs.FlagUsagesWrapped(100)) }
+	o.register(fs)
+	showVersion := fs.Bool("version", false, "print the version and exit")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if *showVersion {
+		fmt.Fprintln(out, "pvc-pruner", version)
+		return o, pflag.ErrHelp
+	}
+	if fs.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: there are only flags, see --help", fs.Arg(0))
+	}
+	if err := fromEnvironment(fs, env); err != nil {
+		return o, err
+	}
+	return o, o.validate()
+}
+
+func (o *options) register(fs *pflag.FlagSet) {
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` to reach the cluster with; empty: KUBECONFIG, else the pod's service account")
+	fs.StringVar(&o.namespace, "namespace", ownNamespace(), "pvc-pruner's own `namespace`, where the lease is")
+	fs.Var(&o.delay, "delay", "undo window for StatefulSets without a delay annotation, counted from the last change of replicas; 0s prunes as soon as the pods are gone")
+	fs.BoolVar(&o.webhook, "webhook", true, "answer admission requests")
+	fs.BoolVar(&o.pruner, "pruner", true, "prune, if elected (see --leader-elect)")
+	fs.BoolVar(&o.leaderElect, "leader-elect", true, "prune only while holding the lease; false only if no other pruner can run")
+	fs.IntVar(&o.webhookPort, "webhook-port", 9443, "`port` for admission requests, TLS")
+	fs.StringVar(&o.webhookConfiguration, "webhook-configuration", "pvc-pruner", "`name` of our MutatingWebhookConfiguration and ValidatingWebhookConfiguration; ready means that their caBundle verifies our certificate")
+	fs.StringVar(&o.certDir, "cert-dir", filepath.Join(os.TempDir(), "pvc-pruner-certs"), "`folder` with tls.crt and tls.key, read again when they change")
+	fs.BoolVar(&o.selfSigned, "self-signed-cert", false, "make a certificate in --cert-dir if there is no valid one, and write its CA into --webhook-configuration; for running outside a cluster, one replica")
+	fs.StringSliceVar(&o.certHosts, "cert-hosts", []string{"localhost", "127.0.0.1"}, "`names` and addresses that the certificate of --self-signed-cert is valid for")
+	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics, plain HTTP; 0 turns it off")
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, plain HTTP; 0 turns it off")
+	fs.IntVar(&o.workers, "workers", 16, "`number` of StatefulSets pruned at once")
+	fs.Float32Var(&o.qps, "kube-api-qps", 50, "requests per second to the API server, on average")
+	fs.IntVar(&o.burst, "kube-api-burst", 100, "requests to the API server at once; at least --kube-api-qps")
+	fs.StringVar(&o.logLevel, "log-level", "info", "one of debug, info, warn, error")
+	fs.StringVar(&o.logFormat, "log-format", "json", "one of json, console")
+}
+
+// fromEnvironment sets the flags that the command line did not.
+func fromEnvironment(fs *pflag.FlagSet, env func(string) (string, bool)) error {
+	var errs []error
+	fs.VisitAll(func(f *pflag.Flag) {
+		name := "PVC_PRUNER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := env(name)
+		if !ok || f.Changed {
+			return
+		}
+		if err := fs.Set(f.Name, value); err != nil {
+			errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// validate checks the settings one by one and against each other.
+func (o *options) validate() error {
+	check := func(ok bool, format string, args ...any) error {
+		if ok {
+			return nil
+		}
+		return fmt.Errorf(format, args...)
+	}
+	_, levelErr := zapcore.ParseLevel(o.logLevel)
+	return firstError(
+		check(o.webhook || o.pruner, "--webhook and --pruner are both false: nothing to do"),
+		check(len(validation.IsDNS1123Label(o.namespace)) == 0, "--namespace: %q is not the name of a namespace", o.namespace),
+		check(o.webhookPort > 0 && o.webhookPort < 1<<16, "--webhook-port: %d is not a port, accepted are 1 to 65535", o.webhookPort),
+		check(len(validation.IsDNS1123Subdomain(o.webhookConfiguration)) == 0, "--webhook-configuration: %q is not the name of an object", o.webhookConfiguration),
+		check(o.certDir != "", "--cert-dir: a folder is needed"),
+		check(!o.selfSigned || len(o.certHosts) > 0, "--self-signed-cert needs at least one of --cert-hosts"),
+		checkAddress("--metrics-bind-address", o.metricsAddress),
+		checkAddress("--health-probe-bind-address", o.healthAddress),
+		check(o.workers >= 1 && o.workers <= 1000, "--workers: %d is out of range, accepted are 1 to 1000", o.workers),
+		check(o.qps > 0, "--kube-api-qps: %v is not accepted, it must be above 0", o.qps),
+		check(float32(o.burst) >= o.qps, "--kube-api-burst: %d is below --kube-api-qps (%v)", o.burst, o.qps),
+		check(levelErr == nil, "--log-level: %q is not accepted, use debug, info, warn or error", o.logLevel),
+		check(o.logFormat == "json" || o.logFormat == "console", "--log-format: %q is not accepted, use json or console", o.logFormat),
+	)
+}
+
+func checkAddress(flag, address string) error {
+	if address == "0" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("%s: %q is not accepted, use host:port, :port, or 0 to turn it off", flag, address)
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownNamespace is where the pod runs, as the kubelet tells every pod.
+func ownNamespace() string {
+	data, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return "pvc-pruner"
+	}
+	return strings.TrimSpace(string(data))
+}
