@@ -2,6 +2,7 @@ package pruner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -140,9 +141,11 @@ func (r *reconciler) conclude(ctx context.Context, out outcome) (ctrl.Result, er
 	switch {
 	case out.hold != nil:
 		return r.held(ctx, out.plan, out.hold), nil
-	case out.stopped != nil:
+	case errors.Is(out.stopped, errMoved):
 		ctrl.LoggerFrom(ctx).Info("Broke off", "cause", out.stopped.Error())
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+		return ctrl.Result{}, nil // the change is on its way to us
+	case out.stopped != nil:
+		return ctrl.Result{}, fmt.Errorf("prune: %w", out.stopped)
 	case len(out.failed) > 0:
 		return ctrl.Result{}, fmt.Errorf("delete %d claims: %w", len(out.failed), out.failed[0].err)
 	case out.finished():

@@ -53,6 +53,8 @@ func (r *reconciler) report(ctx context.Context, out outcome) {
 // reportRetained looks at the volumes behind deleted claims and names those that
 // Kubernetes retains. What cannot be read is not reported; nothing depends on it.
 func (r *reconciler) reportRetained(ctx context.Context, set *appsv1.StatefulSet, deleted []policy.Verdict) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventDeadline)
+	defer cancel()
 	for _, v := range deleted {
 		if v.Claim.Spec.VolumeName == "" {
 			continue

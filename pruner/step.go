@@ -2,7 +2,6 @@ package pruner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -144,6 +143,3 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
-
-// broken says whether a step was broken off because the set changed under it.
-func (o outcome) broken() bool { return errors.Is(o.stopped, errMoved) }
