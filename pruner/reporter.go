@@ -2,6 +2,7 @@ package pruner
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -141,7 +142,9 @@ func (r *reporter) event(set *appsv1.StatefulSet, n notice) *eventsv1.Event {
 }
 
 // eventPrefix leaves room for the suffix that the API server generates.
-func eventPrefix(name string) string { return name[:min(len(name), 240)] + "." }
+func eventPrefix(name string) string {
+	return strings.TrimRight(name[:min(len(name), 240)], ".-") + "-"
+}
 
 // clip shortens a text to at most limit bytes, at the end of a character.
 func clip(text string, limit int) string {
