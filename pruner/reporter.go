@@ -33,8 +33,8 @@ const (
 const (
 	// repeatAfter: what was said already is said again after this time, if it still holds.
 	repeatAfter = time.Hour
-	// settleFor: of one reason, what changes faster than this waits for a later look,
-	// so that pods that go one by one do not make one Event each.
+	// settleFor: of one reason, a state that changes faster than this waits for a later
+	// look, so that pods that go one by one do not make one Event each.
 	settleFor = 20 * time.Second
 	// eventDeadline bounds one write of an Event; a report must not hold up work.
 	eventDeadline = 5 * time.Second
@@ -49,6 +49,8 @@ type notice struct {
 	// wording. Empty: it is a thing that happens once, and is always said.
 	about string
 	note  string
+	// settles: it is about a state that may change quickly, pod by pod; see settleFor.
+	settles bool
 }
 
 func (n notice) eventType() string {
@@ -103,7 +105,10 @@ func (r *reporter) due(uid types.UID, n notice) bool {
 	last, said := r.said[uid][n.reason]
 	quiet := repeatAfter
 	if last.about != n.about {
-		quiet = settleFor
+		quiet = 0
+		if n.settles {
+			quiet = settleFor
+		}
 	}
 	now := r.now()
 	if said && now.Sub(last.at) < quiet {

@@ -85,7 +85,9 @@ func verdictNotices(verdicts []policy.Verdict) []notice {
 			about = append(about, v.Claim.Name+string(v.Reason)+v.Subject)
 		}
 		if len(notes) > 0 {
-			notices = append(notices, notice{reason: reason, note: strings.Join(notes, "; "), about: strings.Join(about, ";")})
+			notices = append(notices, notice{
+				reason: reason, note: strings.Join(notes, "; "), about: strings.Join(about, ";"), settles: true,
+			})
 		}
 	}
 	return notices
