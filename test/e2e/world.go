@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/pvc-pruner/pvc-pruner/test/cluster"
+	"github.com/pvc-pruner/pvc-pruner/test/install"
+)
+
+// world is what all scripts share: one control plane and one running pvc-pruner.
+type world struct {
+	cluster *cluster.Cluster
+	pruner  *install.Instance
+	client  kubernetes.Interface
+	objects dynamic.Interface
+	mapper  meta.RESTMapper
+}
+
+// startWorld starts the control plane and pvc-pruner on it; data and logs go to dir.
+func startWorld(ctx context.Context, dir string, log io.Writer) (*world, error) {
+	plane, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("start the control plane: %w", err)
+	}
+	w := &world{cluster: plane}
+	if err := w.connect(); err != nil {
+		return nil, errors.Join(err, w.stop())
+	}
+	w.pruner, err = install.Start(ctx, install.Options{Cluster: plane, Split: true, Log: log})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("install pvc-pruner: %w", err), w.stop())
+	}
+	return w, nil
+}
+
+func (w *world) connect() error {
+	config := w.cluster.Config()
+	config.QPS = -1 // a client-side limit would cut the last look before a deadline off, and its finding with it
+	var err error
+	if w.client, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("make the client: %w", err)
+	}
+	if w.objects, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("make the dynamic client: %w", err)
+	}
+	kinds := memory.NewMemCacheClient(w.client.Discovery())
+	w.mapper = restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(kinds), kinds, nil)
+	return nil
+}
+
+func (w *world) stop() error {
+	var errs []error
+	if w.pruner != nil {
+		errs = append(errs, w.pruner.Stop())
+	}
+	return errors.Join(append(errs, w.cluster.Stop())...)
+}
+
+// repair brings back what a serial script stopped.
+func (w *world) repair() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return errors.Join(w.pruner.WebhookUp(ctx), w.pruner.StartPruner(ctx))
+}
