@@ -78,7 +78,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if c.watchdog, err = startWatchdog(ctx, run); err != nil {
 		return nil, err
 	}
-	if err := c.startAll(ctx, max(opts.Nodes, 0)); err != nil {
+	if err := c.startAll(ctx, nodesOrDefault(opts.Nodes)); err != nil {
 		// Stop removes the logs: the error already carries what matters of them.
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -88,7 +88,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 func (c *Cluster) startAll(ctx context.Context, nodes int) error {
 	began := time.Now()
 	var err error
-	if c.servers, err = newServers(c.run, c.programs); err != nil {
+	if c.servers, err = newServers(c.run, c.programs, c.watchdog.kill); err != nil {
 		return err
 	}
 	c.byName = map[string]program{"etcd": c.servers.etcd, "kube-apiserver": c.servers.api}
@@ -110,11 +110,11 @@ func (c *Cluster) startAll(ctx context.Context, nodes int) error {
 	for _, name := range c.order[2:] {
 		group.Go(func() error { return c.StartProgram(groupCtx, name) })
 	}
-	group.Go(func() error { return createObjects(groupCtx, c.client, nodesOrDefault(nodes)) })
+	group.Go(func() error { return createObjects(groupCtx, c.client, nodes) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := c.awaitUsable(ctx, nodesOrDefault(nodes)); err != nil {
+	if err := c.awaitUsable(ctx, nodes); err != nil {
 		return err
 	}
 	c.progress.printf("control plane usable after %s", seconds(time.Since(began)))
@@ -122,7 +122,7 @@ func (c *Cluster) startAll(ctx context.Context, nodes int) error {
 }
 
 func nodesOrDefault(nodes int) int {
-	if nodes == 0 {
+	if nodes <= 0 {
 		return 2
 	}
 	return nodes

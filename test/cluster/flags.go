@@ -63,7 +63,9 @@ func kwokFlags(in flagInputs, _ int) []string {
 		"--config=" + in.stages,
 		// The default range has room for 254 pods.
 		"--cidr=10.64.0.0/12",
-		"--node-lease-duration-seconds=40",
+		// With leases, a restarted kwok plays no pod until the lease of its predecessor has run out. The heartbeat stage
+		// keeps nodes Ready.
+		"--node-lease-duration-seconds=0",
 	}
 }
 

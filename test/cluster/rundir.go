@@ -22,34 +22,41 @@ type runDir struct {
 
 // newRunDir lays the folder out. An empty dir means a new temporary folder that is removed in the end.
 func newRunDir(dir string) (runDir, error) {
-	r := runDir{root: dir, keep: dir != ""}
 	if dir == "" {
 		temporary, err := os.MkdirTemp("", "pvc-pruner-cluster-")
 		if err != nil {
-			return r, fmt.Errorf("create the cluster's folder: %w", err)
+			return runDir{}, fmt.Errorf("create the cluster's folder: %w", err)
 		}
-		r.root = temporary
+		r := runDir{root: temporary}
+		if err := r.layOut(); err != nil {
+			return runDir{}, errors.Join(err, os.RemoveAll(temporary))
+		}
+		return r, nil
 	}
-	absolute, err := filepath.Abs(r.root)
+	absolute, err := filepath.Abs(dir)
 	if err != nil {
-		return r, fmt.Errorf("resolve the cluster's folder: %w", err)
+		return runDir{}, fmt.Errorf("resolve the cluster's folder: %w", err)
 	}
-	r.root = absolute
+	r := runDir{root: absolute, keep: true}
 	if _, err := os.Stat(r.etcdData()); err == nil {
 		// Certificates are made anew at each start; data encrypted and signed for older ones would only confuse.
-		return r, fmt.Errorf("folder %s holds the data of another cluster: choose a new one", r.root)
+		return runDir{}, fmt.Errorf("folder %s holds the data of another cluster: choose a new one", r.root)
 	}
+	return r, r.layOut()
+}
+
+func (r runDir) layOut() error {
 	for _, sub := range []string{r.etcdData(), r.certificates(), r.in("logs"), r.in("live"), r.in("launch"), r.in("kubeconfigs")} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
-			return r, fmt.Errorf("create the cluster's folder: %w", err)
+			return fmt.Errorf("create the cluster's folder: %w", err)
 		}
 	}
 	for path, content := range map[string][]byte{r.launcher(): launchScript, r.in("live", "pids"): nil, r.volumes(): nil} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
-			return r, fmt.Errorf("write %s: %w", path, err)
+			return fmt.Errorf("write %s: %w", path, err)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 func (r runDir) in(elements ...string) string {

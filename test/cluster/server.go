@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
+// serverGrace is what etcd and the API server get to end by themselves before they are killed.
+const serverGrace = time.Second
+
 // servers are the two programs that envtest starts for us, with their ports, certificates and users.
 type servers struct {
 	plane envtest.ControlPlane
@@ -23,6 +26,7 @@ type servers struct {
 type server struct {
 	name  string
 	run   runDir
+	kill  func(name string)
 	begin func(out *os.File) error
 	end   func() error
 
@@ -30,7 +34,7 @@ type server struct {
 	running bool
 }
 
-func newServers(run runDir, programs string) (*servers, error) {
+func newServers(run runDir, programs string, kill func(name string)) (*servers, error) {
 	etcdPath, err := run.executable("etcd", filepath.Join(programs, "etcd"))
 	if err != nil {
 		return nil, err
@@ -53,14 +57,14 @@ func newServers(run runDir, programs string) (*servers, error) {
 
 	s := &servers{plane: envtest.ControlPlane{Etcd: etcd, APIServer: api, KubectlPath: filepath.Join(programs, "kubectl")}}
 	s.etcd = &server{
-		name: "etcd", run: run, end: etcd.Stop,
+		name: "etcd", run: run, kill: kill, end: etcd.Stop,
 		begin: func(out *os.File) error {
 			etcd.Out, etcd.Err = out, out
 			return etcd.Start()
 		},
 	}
 	s.api = &server{
-		name: "kube-apiserver", run: run, end: api.Stop,
+		name: "kube-apiserver", run: run, kill: kill, end: api.Stop,
 		begin: func(out *os.File) error {
 			api.Out, api.Err, api.EtcdURL = out, out, etcd.URL
 			return api.Start()
@@ -84,7 +88,9 @@ func (s *server) start(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("not started: %w", err)
 		}
-		// envtest knows no context, but has a deadline of its own.
+		// envtest knows no context. It does notice when the program that it waits for ends.
+		stopWaiting := context.AfterFunc(ctx, func() { s.kill(s.name) })
+		defer stopWaiting()
 		if err := s.begin(out); err != nil {
 			return err
 		}
@@ -100,6 +106,10 @@ func (s *server) stop() error {
 		return nil
 	}
 	s.running = false
+	// envtest asks the program to end and waits. An API server drains its clients' watches first, for up to a minute;
+	// whoever stops it here wants an outage, and the data outlives a kill.
+	timer := time.AfterFunc(serverGrace, func() { s.kill(s.name) })
+	defer timer.Stop()
 	if err := s.end(); err != nil {
 		return fmt.Errorf("stop %s: %w", s.name, err)
 	}

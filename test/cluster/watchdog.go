@@ -52,6 +52,12 @@ func startWatchdog(ctx context.Context, run runDir) (*watchdog, error) {
 	return w, nil
 }
 
+// kill makes the watchdog kill a program by the name it was launched under. It does not wait. A watchdog that is gone
+// has killed everything already.
+func (w *watchdog) kill(name string) {
+	_, _ = fmt.Fprintln(w.pipe, name)
+}
+
 // end lets the watchdog do its work and waits until it is done.
 func (w *watchdog) end() error {
 	w.once.Do(func() {
