@@ -55,7 +55,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if c := r.memory.takeCancelled(set); c != nil {
 		r.metrics.prunes.WithLabelValues("cancelled").Inc()
-		r.events.say(ctx, set, cancelledNotice(set, *c))
+		r.events.say(ctx, set, cancelledNotice(plan, *c))
 	}
 	if !plan.Controls.Enabled {
 		r.metrics.hold(set.UID, nil, nil)
@@ -165,7 +165,7 @@ func (r *reconciler) forget(ctx context.Context, set *appsv1.StatefulSet) {
 	r.metrics.hold(set.UID, nil, nil)
 	plan := policy.NewPlan(set, r.defaults)
 	if from, to := plan.Range(); plan.Bookkeeping.Pending() && to > from {
-		kept, count := policy.ClaimNames(set, from, to, listed)
+		kept, count := plan.ClaimNames(from, to, listed)
 		ctrl.LoggerFrom(ctx).Info("The StatefulSet went away while a prune was pending; its claims are kept",
 			"claims", nameList(kept, count))
 	}

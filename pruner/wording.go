@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
@@ -21,7 +20,7 @@ func scheduledNotice(p policy.Plan) notice {
 	from, to := p.Range()
 	what := fmt.Sprintf("every unused claim from ordinal %d on", from)
 	if to >= 0 {
-		names, total := policy.ClaimNames(p.Set, from, to, listed)
+		names, total := p.ClaimNames(from, to, listed)
 		what = nameList(names, total)
 	}
 	note := fmt.Sprintf("replicas is %d: %s will be deleted %s, once unused", window.Target, what, due)
@@ -40,9 +39,9 @@ func dueText(p policy.Plan) string {
 }
 
 // cancelledNotice says what a scale-up keeps.
-func cancelledNotice(set *appsv1.StatefulSet, c cancellation) notice {
-	start := int64(policy.Start(set))
-	names, total := policy.ClaimNames(set, start+int64(c.from), start+int64(min(c.to, c.prior)), listed)
+func cancelledNotice(p policy.Plan, c cancellation) notice {
+	start := int64(policy.Start(p.Set))
+	names, total := p.ClaimNames(start+int64(c.from), start+int64(min(c.to, c.prior)), listed)
 	return notice{
 		reason: EventCancelled,
 		note:   fmt.Sprintf("replicas went from %d to %d: not pruning %s, as far as they still exist", c.from, c.to, nameList(names, total)),

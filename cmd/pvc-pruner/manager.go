@@ -134,7 +134,7 @@ func setupWebhook(ctx context.Context, mgr ctrl.Manager, clientset kubernetes.In
 	}
 	if err := webhook.Setup(mgr.GetWebhookServer(), webhook.Options{
 		Reader: mgr.GetCache(), Client: clientset, Self: self.Status.UserInfo.Username,
-		Defaults: defaults, Clock: time.Now, Registry: metrics.Registry, Log: mgr.GetLogger().WithName("webhook"),
+		Defaults: defaults, Clock: time.Now, Registry: metrics.Registry,
 	}); err != nil {
 		return fmt.Errorf("set up webhook: %w", err)
 	}

@@ -2,10 +2,12 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -37,6 +39,15 @@ func (p Plan) Range() (from, to int64) {
 		return start + int64(replicas), -1
 	}
 	return start + int64(replicas), start + int64(*p.Bookkeeping.Prior)
+}
+
+// ClaimNames lists the names of claims that may be pruned, as the function of that
+// name does: those of templates that are excluded are not among them.
+func (p Plan) ClaimNames(from, to int64, limit int) (names []string, total int64) {
+	set := *p.Set
+	set.Spec.VolumeClaimTemplates = slices.DeleteFunc(slices.Clone(set.Spec.VolumeClaimTemplates),
+		func(t corev1.PersistentVolumeClaim) bool { return !p.Controls.AllowsTemplate(t.Name) })
+	return ClaimNames(&set, from, to, limit)
 }
 
 // Due is when the undo window ends; ok is false while nothing is pending.

@@ -1,0 +1,23 @@
+package policy
+
+// Privileged returns the control annotations that a change adds, changes or removes
+// and that widen or move what may be deleted, or might: whoever makes the change must
+// be allowed to delete claims. Opting out and pausing are the brakes, and free to all
+// who may edit the StatefulSet; so is whatever is taken away from one that is opted
+// out by the same change.
+func Privileged(before, after map[string]string) []string {
+	var keys []string
+	for _, key := range ControlKeys() {
+		old, had := before[key]
+		value, has := after[key]
+		switch {
+		case had == has && old == value:
+		case key == KeyEnabled && value != "true":
+		case key == KeyPaused && value == "true":
+		case !has && !OptedIn(after):
+		default:
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

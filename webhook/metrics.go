@@ -1,0 +1,55 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+type metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pvc_pruner_admission_requests_total",
+			Help: "Admission requests answered, by endpoint and decision: allowed, denied, or error for those that could not be judged.",
+		}, []string{"endpoint", "decision"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "pvc_pruner_admission_duration_seconds", Help: "Time to answer an admission request, by endpoint.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"endpoint"}),
+	}
+	return m, errors.Join(registry.Register(m.requests), registry.Register(m.duration))
+}
+
+// measure counts and times the answers of a handler, and logs those that refuse.
+func (m *metrics) measure(endpoint string, h admission.Handler) admission.Handler {
+	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		began := time.Now()
+		resp := h.Handle(ctx, req)
+		m.duration.WithLabelValues(endpoint).Observe(time.Since(began).Seconds())
+		m.requests.WithLabelValues(endpoint, decision(resp)).Inc()
+		if !resp.Allowed {
+			ctrl.LoggerFrom(ctx).Info("Refused request", "operation", req.Operation, "subResource", req.SubResource, "cause", resp.Result.Message)
+		}
+		return resp
+	})
+}
+
+func decision(resp admission.Response) string {
+	switch {
+	case resp.Allowed:
+		return "allowed"
+	case resp.Result.Code == http.StatusForbidden:
+		return "denied"
+	}
+	return "error"
+}

@@ -1,0 +1,88 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	jsonpatch "gomodules.xyz/jsonpatch/v2"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+)
+
+// bookkeeper answers the mutating webhook: it puts the bookkeeping into the object
+// that belongs there, whatever the request carries in its place.
+type bookkeeper struct {
+	self     string
+	defaults policy.Controls
+	now      func() time.Time
+}
+
+// Handle implements admission.Handler.
+func (b *bookkeeper) Handle(_ context.Context, req admission.Request) admission.Response {
+	if req.UserInfo.Username == b.self {
+		return admission.Allowed("")
+	}
+	stored, updated, err := readSets(req)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	var bookkeeping policy.Bookkeeping
+	var before map[string]string
+	if stored == nil {
+		bookkeeping = policy.OnCreate(updated)
+	} else {
+		bookkeeping, before = policy.OnUpdate(stored, updated, b.defaults, b.now()), stored.Annotations
+	}
+	want, err := bookkeeping.Annotations()
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	resp := admission.Patched("", annotationsPatch(updated, want)...)
+	if tampered := foreignKeys(before, updated.Annotations, want); len(tampered) > 0 {
+		resp = resp.WithWarnings(fit("pvc-pruner ignored ", tampered, int64(len(tampered)), ": only pvc-pruner itself writes that"))
+	}
+	return resp
+}
+
+// foreignKeys are the bookkeeping keys to which the request gave a value of its own:
+// neither the stored one, which an UPDATE may carry along, nor the right one.
+func foreignKeys(before, sent, want map[string]string) []string {
+	var keys []string
+	for _, key := range policy.BookkeepingKeys() {
+		if value, ok := sent[key]; ok && value != before[key] && value != want[key] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// annotationsPatch turns the bookkeeping annotations of set into want, and touches
+// nothing else.
+func annotationsPatch(set *appsv1.StatefulSet, want map[string]string) []jsonpatch.Operation {
+	var ops []jsonpatch.Operation
+	if set.Annotations == nil && len(want) > 0 {
+		ops = append(ops, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]string{}))
+	}
+	for _, key := range slices.Sorted(slices.Values(policy.BookkeepingKeys())) {
+		path := "/metadata/annotations/" + escape(key)
+		value, wanted := want[key]
+		sent, present := set.Annotations[key]
+		switch {
+		case wanted && (!present || sent != value):
+			ops = append(ops, jsonpatch.NewOperation("add", path, value)) // replaces what is there
+		case !wanted && present:
+			ops = append(ops, jsonpatch.NewOperation("remove", path, nil))
+		}
+	}
+	return ops
+}
+
+// escape writes a key as a JSON pointer's token (RFC 6901).
+func escape(key string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}

@@ -1,0 +1,157 @@
+package webhook
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+)
+
+// listed is how many claim names are made up for a warning; fewer fit in.
+const listed = 20
+
+// setWarnings say what a change of a StatefulSet means for its claims: which will be
+// deleted, when, and how to undo it; or why none will. stored is nil on CREATE.
+func setWarnings(stored *appsv1.StatefulSet, after policy.Plan, defaults policy.Controls, now time.Time) []string {
+	var before policy.Plan
+	if stored != nil {
+		before = policy.NewPlan(stored, defaults)
+	}
+	if len(after.Set.Spec.VolumeClaimTemplates) == 0 {
+		return nil
+	}
+	warnings := controlWarnings(before, after)
+	if w := cancelled(before, after); w != "" {
+		warnings = append(warnings, w)
+	}
+	if w := outlook(before, after, now); w != "" {
+		warnings = append(warnings, w)
+	}
+	return warnings
+}
+
+// controlWarnings name annotations that will not do what their author may think.
+func controlWarnings(before, after policy.Plan) []string {
+	var warnings []string
+	if unknown := unknownTemplates(after); len(unknown) > 0 && !slices.Equal(before.Controls.Templates, after.Controls.Templates) {
+		warnings = append(warnings, fit(policy.KeyTemplates+" names ", unknown, int64(len(unknown)), ", which this StatefulSet has no volumeClaimTemplate for"))
+	}
+	if c := after.Controls.SnapshotClass; c != "" && c != before.Controls.SnapshotClass {
+		warnings = append(warnings, "this version of pvc-pruner cannot take snapshots: no claim is deleted while "+policy.KeySnapshotClass+" is set")
+	}
+	if !before.Controls.Enabled && after.Controls.Enabled && policy.BuiltInDeletes(after.Set) {
+		warnings = append(warnings, builtIn)
+	}
+	return warnings
+}
+
+const builtIn = "persistentVolumeClaimRetentionPolicy.whenScaled is Delete: Kubernetes itself deletes claims at a scale-down, " +
+	"at once and without an undo; set it to Retain to leave that to pvc-pruner"
+
+func unknownTemplates(p policy.Plan) []string {
+	var unknown []string
+	for _, name := range p.Controls.Templates {
+		if !slices.ContainsFunc(p.Set.Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool { return t.Name == name }) {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
+}
+
+// cancelled says which claims a change keeps that were about to be deleted.
+func cancelled(before, after policy.Plan) string {
+	if !deletes(before) || policy.BuiltInDeletes(before.Set) {
+		return ""
+	}
+	from, to := before.Range()
+	if to < 0 {
+		to = from + int64(*before.Bookkeeping.Prior) // how far orphans reach is not known here
+	}
+	if deletes(after) {
+		if after.Bookkeeping.Record.Start != before.Bookkeeping.Record.Start {
+			return ""
+		}
+		still, _ := after.Range()
+		to = min(to, still)
+	}
+	names, total := before.ClaimNames(from, to, listed)
+	if total == 0 {
+		return ""
+	}
+	return fit("pvc-pruner will not delete ", names, total, " any more")
+}
+
+// deletes says whether, as things stand, a pending prune will delete something.
+func deletes(p policy.Plan) bool {
+	if p.Set == nil {
+		return false
+	}
+	replicas, ok := policy.Replicas(p.Set)
+	c := p.Controls
+	return ok && c.Enabled && p.Bookkeeping.Pending() && !c.Paused && !c.DryRun && len(c.Invalid) == 0 &&
+		c.SnapshotClass == "" && (replicas > 0 || c.PruneAtZero)
+}
+
+// outlook says what will become of the claims beyond the range, where a change has a
+// bearing on it.
+func outlook(before, after policy.Plan, now time.Time) string {
+	if !after.Controls.Enabled || !after.Bookkeeping.Pending() || sameOutlook(before, after) {
+		return ""
+	}
+	c := after.Controls
+	replicas, _ := policy.Replicas(after.Set)
+	switch {
+	case policy.BuiltInDeletes(after.Set):
+		return builtIn
+	case replicas == 0 && !c.PruneAtZero:
+		return "scaled to zero: pvc-pruner keeps all claims (" + policy.KeyScaleToZero + " is \"keep\")"
+	case c.Paused:
+		return "pvc-pruner is paused: no claim is deleted while " + policy.KeyPaused + " is \"true\""
+	case len(c.Invalid) > 0:
+		return "pvc-pruner deletes nothing until this is corrected: " + c.Invalid[0].String()
+	case c.SnapshotClass != "":
+		return "" // said when it was set
+	}
+	return schedule(after, now)
+}
+
+func sameOutlook(before, after policy.Plan) bool {
+	if before.Set == nil || !before.Bookkeeping.Pending() || deletes(before) != deletes(after) {
+		return false
+	}
+	was, _ := before.Due()
+	is, _ := after.Due()
+	fromWas, toWas := before.Range()
+	fromIs, toIs := after.Range()
+	return was.Equal(is) && fromWas == fromIs && toWas == toIs
+}
+
+func schedule(after policy.Plan, now time.Time) string {
+	from, to := after.Range()
+	prior := *after.Bookkeeping.Prior
+	names := []string{fmt.Sprintf("every unused claim from ordinal %d on", from)}
+	total := int64(1)
+	if to >= 0 {
+		names, total = after.ClaimNames(from, to, listed)
+	}
+	if total == 0 {
+		return ""
+	}
+	intro := "pvc-pruner will delete "
+	if after.Controls.DryRun {
+		intro = "dry run, nothing is deleted; otherwise pvc-pruner would delete "
+	}
+	due, _ := after.Due()
+	if !due.After(now) {
+		return fit(intro, names, total, " as soon as unused; there is no undo window")
+	}
+	when := fmt.Sprintf(" at %s (in %s), once unused", due.UTC().Format(time.RFC3339), policy.FormatDelay(due.Sub(now.Truncate(time.Second))))
+	if replicas, _ := policy.Replicas(after.Set); prior > replicas {
+		when += fmt.Sprintf("; to keep, scale back to %d before", prior)
+	}
+	return fit(intro, names, total, when)
+}
