@@ -10,7 +10,9 @@ import (
 
 // MaxDelay is the longest undo window that is accepted: ten years. Beyond it a
 // value is more likely a slip than a wish, and sums of times stay in range.
-const MaxDelay = 3650 * 24 * time.Hour
+const MaxDelay = 3650 * day
+
+const day = 24 * time.Hour
 
 var errDelay = errors.New(`accepted are durations such as "0s", "30m", "36h", "1h30m", "7d" or "2w" (units w d h m s ms), from 0s up to 3650d`)
 
@@ -23,10 +25,13 @@ func ParseDelay(s string) (time.Duration, error) {
 	if s == "" || parts == nil {
 		return 0, errDelay
 	}
-	total := 24 * time.Hour * time.Duration(7*atoi(parts[1])+atoi(parts[2]))
-	if total > MaxDelay {
+	// Checked before it is multiplied: an overflow would turn a delay of centuries
+	// into none at all.
+	days := 7*atoi(parts[1]) + atoi(parts[2])
+	if days > int64(MaxDelay/day) {
 		return 0, errDelay
 	}
+	total := day * time.Duration(days)
 	if parts[3] != "" {
 		rest, err := time.ParseDuration(parts[3])
 		if err != nil || rest < 0 || rest > MaxDelay-total {
@@ -46,9 +51,8 @@ func atoi(digits string) int64 {
 	return n
 }
 
-// FormatDelay writes a duration as people do: "10m", "1h30m", "7d".
+// FormatDelay writes a duration as people do: "10m", "1h30m", "7d". ParseDelay reads it back.
 func FormatDelay(d time.Duration) string {
-	const day = 24 * time.Hour
 	if d == 0 {
 		return "0s"
 	}
@@ -62,8 +66,11 @@ func FormatDelay(d time.Duration) string {
 	if m := d / time.Minute; m > 0 {
 		out, d = out+fmt.Sprintf("%dm", m), d%time.Minute
 	}
-	if d > 0 {
+	switch {
+	case d >= time.Millisecond:
 		out += d.String()
+	case d > 0: // a fraction of the smallest unit that is accepted
+		out += strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms"
 	}
 	return out
 }
