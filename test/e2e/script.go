@@ -142,4 +142,3 @@ func (s *script) deleteNamespace(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
-
