@@ -61,9 +61,9 @@ func ReadBookkeeping(annotations map[string]string) Bookkeeping {
 	b.Prior = readCount(annotations[KeyPriorReplicas])
 	b.Record = readRecord(annotations[KeyRecord])
 	target := readCount(annotations[KeyTargetReplicas])
-	since, err := time.Parse(time.RFC3339, annotations[KeyScaledDownAt])
-	if target != nil && err == nil {
-		b.Window = &Window{Target: *target, Since: since.UTC()}
+	since, ok := readTime(annotations[KeyScaledDownAt])
+	if target != nil && ok {
+		b.Window = &Window{Target: *target, Since: since}
 	}
 	return b
 }
@@ -132,6 +132,16 @@ func readCount(s string) *int32 {
 	}
 	count := int32(n)
 	return &count
+}
+
+// readTime reads a time in the one form in which it is written: UTC, whole seconds. A
+// year that RFC 3339 cannot hold in UTC would be lost when it is written again.
+func readTime(s string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || t.UTC().Format(time.RFC3339) != s {
+		return time.Time{}, false
+	}
+	return t.UTC(), true
 }
 
 func readRecord(s string) *Record {

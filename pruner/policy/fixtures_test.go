@@ -65,6 +65,8 @@ func optedOut(set *appsv1.StatefulSet) { delete(set.Annotations, policy.KeyEnabl
 
 func noReplicas(set *appsv1.StatefulSet) { set.Spec.Replicas = nil }
 
+func noUID(set *appsv1.StatefulSet) { set.UID = "" }
+
 func startingAt(ordinal int32) setOption {
 	return func(set *appsv1.StatefulSet) { set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: ordinal} }
 }
