@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -92,7 +93,7 @@ func (r *reconciler) complete(ctx context.Context, out outcome) error {
 	var done progress
 	r.memory.change(set, func(s *sighting) { done = s.done })
 	summary := policy.Summary{
-		At: r.now().UTC(), Ordinals: ordinals(done.deleted), Claims: len(done.deleted), Bytes: total(done.deleted),
+		At: r.now().UTC().Truncate(time.Second), Ordinals: ordinals(done.deleted), Claims: len(done.deleted), Bytes: total(done.deleted),
 	}
 	err := r.storeCompleted(ctx, out.plan, summary)
 	if apierrors.IsNotFound(err) || errors.Is(err, errMoved) {
