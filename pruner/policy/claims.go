@@ -84,4 +84,3 @@ func ClaimNames(set *appsv1.StatefulSet, from, to int64, limit int) (names []str
 	}
 	return names, total
 }
-
