@@ -43,17 +43,28 @@ func OnUpdate(stored, updated *appsv1.StatefulSet, defaults Controls, now time.T
 	}
 	s := step{
 		uid: stored.UID, start: Start(updated), moved: Start(stored) != Start(updated),
-		from: from, to: to, generation: stored.Generation,
+		from: from, to: to,
 		controls: ReadControls(updated.Annotations, defaults), now: now,
 	}
-	if from != to || s.moved {
-		s.generation++ // the registry adds one for a changed spec, after admission
-	} else if b.Bound(stored) {
-		s.generation = b.Record.Generation // the pruner accounts for what it may have missed
-	}
+	s.generation = b.accountedUpTo(stored, s)
 	s.widened = was.Enabled && s.controls.Widened(was)
 	s.restart = s.widened || from != to
 	return b.advance(s)
+}
+
+// accountedUpTo is the generation up to which the bookkeeping accounts for changes
+// after a step of the stored object that admission sees.
+func (b Bookkeeping) accountedUpTo(stored *appsv1.StatefulSet, s step) int64 {
+	afresh := s.moved || s.from == 0 && s.leavesZero(b.Window) // what passed before does not matter
+	switch {
+	case b.Bound(stored) && b.Record.Generation != stored.Generation && !afresh:
+		// What passed in between is in no annotation (a scale to zero and away from it,
+		// say); the pruner, which saw it or knows that it did not, accounts for it.
+		return b.Record.Generation
+	case s.from != s.to || s.moved:
+		return stored.Generation + 1 // the registry adds one for a changed spec, after admission
+	}
+	return stored.Generation
 }
 
 // Observe is the bookkeeping after the pruner has seen the stored object, with the
@@ -70,16 +81,16 @@ func Observe(set *appsv1.StatefulSet, seen []Count, first bool, defaults Control
 		return b
 	}
 	stored := b
-	counts := b.unaccounted(set, seen)
+	counts, moved := b.unaccounted(set, seen)
 	s := step{
 		uid: set.UID, start: Start(set), generation: set.Generation,
-		controls: ReadControls(set.Annotations, defaults), now: now,
+		controls: ReadControls(set.Annotations, defaults), now: now, moved: moved,
 		from: counts[0].Replicas, restart: b.missed(set, counts, first),
 	}
 	for _, count := range counts {
 		s.to = count.Replicas
 		b = b.advance(s)
-		s.from = s.to
+		s.from, s.moved = s.to, false
 	}
 	if !b.Pending() && b.sameButGeneration(stored) {
 		return stored // a rollout of an idle set is none of our business
@@ -89,19 +100,18 @@ func Observe(set *appsv1.StatefulSet, seen []Count, first bool, defaults Control
 
 // unaccounted are the counts seen since the recorded generation, for the range of
 // ordinals that the set has now; the last is the object's own. Counts from before a
-// move of the range say nothing on this one.
-func (b Bookkeeping) unaccounted(set *appsv1.StatefulSet, seen []Count) []Count {
-	var counts []Count
+// move of the range say nothing on this one, be it that it moved away and back.
+func (b Bookkeeping) unaccounted(set *appsv1.StatefulSet, seen []Count) (counts []Count, moved bool) {
 	for _, c := range seen {
 		switch {
 		case c.Generation >= set.Generation, b.Bound(set) && c.Generation <= b.Record.Generation:
 		case c.Start != Start(set):
-			counts = nil
+			counts, moved = nil, true
 		default:
 			counts = append(counts, c)
 		}
 	}
-	return append(counts, Count{Generation: set.Generation, Start: Start(set), Replicas: *set.Spec.Replicas})
+	return append(counts, Count{Generation: set.Generation, Start: Start(set), Replicas: *set.Spec.Replicas}), moved
 }
 
 // step is one change of a StatefulSet, as far as the bookkeeping is concerned.
@@ -119,7 +129,7 @@ type step struct {
 
 // advance is the one place where the rules of bookkeeping stand.
 func (b Bookkeeping) advance(s step) Bookkeeping {
-	zeroKept := !s.controls.PruneAtZero && s.to > 0 && (s.from == 0 || b.Window != nil && b.Window.Target == 0)
+	zeroKept := s.leavesZero(b.Window)
 	bound := b.Prior != nil && b.Record != nil && b.Record.UID == s.uid
 	adopt := !bound && s.controls.Scope == ScopeAll // older orphans become candidates, after a window of their own
 	var prior int32
@@ -146,6 +156,12 @@ func (b Bookkeeping) advance(s step) Bookkeeping {
 	}
 	b.Prior = &prior
 	return b
+}
+
+// leavesZero says whether the step leaves a count of zero, at which everything was
+// kept: what was there before it does not matter any more.
+func (s step) leavesZero(running *Window) bool {
+	return !s.controls.PruneAtZero && s.to > 0 && (s.from == 0 || running != nil && running.Target == 0)
 }
 
 // window goes on for the same count and starts anew for another one.
