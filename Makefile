@@ -1,0 +1,70 @@
+# Needs Go, git and make; everything else is built from Go modules.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+IMAGE ?= pvc-pruner:$(VERSION)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+DEV := go tool -modfile=test/tools/dev/go.mod
+# The modules of this repository.
+MODULES := . test/tools test/tools/dev
+
+.PHONY: help
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##
+
+.PHONY: demo
+demo: ## Show the main job on a real control plane; KEEP=1 leaves it running
+	@KEEP=$(KEEP) go run ./test/demo
+
+.PHONY: test
+test: ## Run all tests and print one summary
+	@test/all.sh
+
+.PHONY: unit
+unit: ## Run the tests that need no control plane
+	@test/all.sh unit
+
+.PHONY: e2e
+e2e: control-plane ## Run the scripts; SCRIPTS=dir runs those of another folder, RUN=regexp only those that match
+	@E2E_SCRIPTS=$(if $(SCRIPTS),$(abspath $(SCRIPTS))) go test ./test/e2e -count=1 -timeout=30m -v \
+		$(if $(RUN),-run='TestScripts/(parallel|serial)/.*$(RUN)',-run='TestScripts')
+
+.PHONY: control-plane
+control-plane: ## Build the control plane's programs into the cache folder
+	@go run ./test/cluster/cmd/control-plane
+
+.PHONY: build
+build: ## Build bin/pvc-pruner
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/pvc-pruner ./cmd/pvc-pruner
+
+.PHONY: image
+image: ## Build the container image IMAGE with docker, podman or buildah
+	@builder="$$(command -v docker || command -v podman || command -v buildah || true)"; \
+	test -n "$$builder" || { echo "image: docker, podman or buildah is needed" >&2; exit 1; }; \
+	"$$builder" build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+
+.PHONY: lint
+lint: ## Run the linters
+	@$(DEV) golangci-lint run
+	@$(DEV) golangci-lint fmt --diff
+
+.PHONY: fix
+fix: ## Format, and fix what linters can fix
+	@$(DEV) golangci-lint run --fix || true
+	@$(DEV) golangci-lint fmt
+
+.PHONY: generate
+generate: ## Regenerate what is generated
+	@for module in $(MODULES); do (cd $$module && go mod tidy); done
+
+.PHONY: verify
+verify: ## Fail where generated files are not up to date or files are not committed
+	@test/verify.sh
+
+.PHONY: clean
+clean: ## Remove what was built here; the cache of the control plane stays
+	rm -rf bin

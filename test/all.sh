@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Runs the tests in two phases and prints one summary of both. With the argument "unit"
+# it runs the first phase alone.
+#
+# Tests on a control plane run package by package: they keep both cores busy by
+# themselves, and two control planes at once would only make each other late.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+results="$(mktemp -d)"
+trap 'rm -rf "$results"' EXIT
+began=$SECONDS
+failed=0
+
+sum() { go tool -modfile=test/tools/dev/go.mod gotestsum "$@"; }
+
+phase() { # name, arguments of go test…
+  local name=$1
+  shift
+  echo "== $name =="
+  sum --format=pkgname --format-hide-empty-pkg --hide-summary=all --jsonfile="$results/$name.json" -- -count=1 "$@" || failed=1
+}
+
+race=()
+if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
+  race=(-race)
+else
+  echo "no C compiler: unit tests run without the race detector"
+fi
+
+mapfile -t packages < <(go list ./...)
+units=() planes=()
+for package in "${packages[@]}"; do
+  case $package in
+    */test/*) planes+=("$package") ;;
+    *) units+=("$package") ;;
+  esac
+done
+
+phase unit "${race[@]}" -timeout=10m "${units[@]}"
+if [ "${1:-}" != unit ]; then
+  go run ./test/cluster/cmd/control-plane >/dev/null
+  # Compile with all cores; what follows is limited to one package at a time.
+  go test -run='^$' "${planes[@]}" >/dev/null || true
+  phase control-plane -p=1 -timeout=20m "${planes[@]}"
+fi
+
+echo "== summary =="
+cat "$results"/*.json >"$results/all"
+sum --format=none --raw-command -- cat "$results/all" 2>&1 | sed "s/ in [0-9.]*s\$/ in $((SECONDS - began))s/" || failed=1
+exit "$failed"
