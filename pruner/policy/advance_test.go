@@ -213,21 +213,22 @@ func TestOnUpdateWidening(t *testing.T) {
 		before, after setOption
 		want          policy.Bookkeeping
 	}{
-		"a shorter delay":             {with(), with(policy.KeyDelay, "1m"), restarted},
-		"a longer delay":              {with(), with(policy.KeyDelay, "1h"), goesOn},
-		"scope all":                   {with(), with(policy.KeyScope, "all"), restarted},
-		"back from scope all":         {with(policy.KeyScope, "all"), with(), goesOn},
-		"one more template":           {with(policy.KeyTemplates, "data"), with(policy.KeyTemplates, "data,wal"), restarted},
-		"one template less":           {with(policy.KeyTemplates, "data,wal"), with(policy.KeyTemplates, "data"), goesOn},
-		"a pause":                     {with(), with(policy.KeyPaused, "true"), goesOn},
-		"a pause lifted":              {with(policy.KeyPaused, "true"), with(), restarted},
-		"a dry run":                   {with(), with(policy.KeyDryRun, "true"), goesOn},
-		"the dry run is over":         {with(policy.KeyDryRun, "true"), with(), restarted},
-		"an odd value is corrected":   {with(policy.KeyDelay, "soon"), with(), restarted},
-		"prune at zero":               {with(), with(policy.KeyScaleToZero, "prune"), restarted},
-		"no snapshot any more":        {with(policy.KeySnapshotClass, "fast"), with(), restarted},
-		"nothing of ours":             {with("example.com/a", "b"), with("example.com/a", "c"), goesOn},
-		"old volumes to be forbidden": {with(), with(policy.KeyStaleVolumes, "forbid"), goesOn},
+		"a shorter delay":           {with(), with(policy.KeyDelay, "1m"), restarted},
+		"a longer delay":            {with(), with(policy.KeyDelay, "1h"), goesOn},
+		"scope all":                 {with(), with(policy.KeyScope, "all"), restarted},
+		"back from scope all":       {with(policy.KeyScope, "all"), with(), goesOn},
+		"one more template":         {with(policy.KeyTemplates, "data"), with(policy.KeyTemplates, "data,wal"), restarted},
+		"one template less":         {with(policy.KeyTemplates, "data,wal"), with(policy.KeyTemplates, "data"), goesOn},
+		"a pause":                   {with(), with(policy.KeyPaused, "true"), goesOn},
+		"a pause lifted":            {with(policy.KeyPaused, "true"), with(), restarted},
+		"a dry run":                 {with(), with(policy.KeyDryRun, "true"), goesOn},
+		"the dry run is over":       {with(policy.KeyDryRun, "true"), with(), restarted},
+		"an odd value is corrected": {with(policy.KeyDelay, "soon"), with(), restarted},
+		"prune at zero":             {with(), with(policy.KeyScaleToZero, "prune"), restarted},
+		"no snapshot any more":      {with(policy.KeySnapshotClass, "fast"), with(), restarted},
+		"nothing of ours":           {with("example.com/a", "b"), with("example.com/a", "c"), goesOn},
+		"old volumes are forbidden": {with(), with(policy.KeyStaleVolumes, "forbid"), restarted},
+		"old volumes are reused":    {with(policy.KeyStaleVolumes, "forbid"), with(), goesOn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			update{newSet(3, tt.before, remembering(pending(5, 3, earlier))), newSet(3, tt.after), tt.want}.check(t)
