@@ -56,7 +56,7 @@ func served(ctx context.Context, address string) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to our own webhook server: %w", err)
 	}
-	chain := connection.(*tls.Conn).ConnectionState().PeerCertificates //nolint:forcetypeassert,revive // tls.Dialer documents the type
+	chain := connection.(*tls.Conn).ConnectionState().PeerCertificates // tls.Dialer documents the type
 	if err := connection.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return nil, fmt.Errorf("close the connection to our own webhook server: %w", err)
 	}

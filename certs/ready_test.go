@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,7 +48,7 @@ func TestReadyMeansThatTheAPIServerAcceptsWhatIsServed(t *testing.T) {
 		want                 string // part of the error; "" means ready
 	}{
 		"called by address and by service":         {byURL("https://127.0.0.1:1/x", ca), byService("webhook", "example", ca), ""},
-		"several authorities in the bundle":        {byURL("https://localhost", append(otherCA[:len(otherCA):len(otherCA)], ca...)), byURL("https://localhost", ca), ""},
+		"several authorities in the bundle":        {byURL("https://localhost", slices.Concat(otherCA, ca)), byURL("https://localhost", ca), ""},
 		"another authority":                        {byURL("https://localhost", ca), byURL("https://localhost", otherCA), "webhook v.example.com"},
 		"another host":                             {byURL("https://elsewhere", ca), byURL("https://localhost", ca), "webhook m.example.com"},
 		"another service":                          {byService("webhook", "other", ca), byURL("https://localhost", ca), "webhook.other.svc"},

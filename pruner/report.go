@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ func (r *reconciler) report(ctx context.Context, out outcome) {
 	}
 	set := out.plan.Set
 	r.metrics.hold(set.UID, out.hold, out.verdicts)
-	if deleted := append(out.deleted[:len(out.deleted):len(out.deleted)], out.dying...); len(deleted) > 0 {
+	if deleted := slices.Concat(out.deleted, out.dying); len(deleted) > 0 {
 		r.metrics.claims.Add(float64(len(deleted)))
 		r.metrics.bytes.Add(float64(total(deleted)))
 		r.memory.change(set, func(s *sighting) { s.done.deleted = append(s.done.deleted, deleted...) })

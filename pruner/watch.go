@@ -90,6 +90,7 @@ func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string)
 			return version, fmt.Errorf("watch StatefulSet: %w", apierrors.FromObject(event.Object))
 		case watch.Deleted:
 			return version, fmt.Errorf("%w: it was deleted", errMoved)
+		case watch.Added, watch.Modified, watch.Bookmark: // an initial ADDED is ordinary
 		}
 		set, ok := event.Object.(*appsv1.StatefulSet)
 		if !ok || set.Name != s.key.Name {

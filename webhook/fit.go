@@ -1,6 +1,9 @@
 package webhook
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // maxWarning is how much of a warning the API server passes on, in bytes: it may cut
 // what is longer (k8s.io/api/admission/v1, AdmissionResponse.Warnings).
@@ -22,13 +25,7 @@ func fit(before string, names []string, total int64, after string) string {
 
 // join writes "a, b and 12 more".
 func join(names []string, total int64) string {
-	text := ""
-	for i, name := range names {
-		if i > 0 {
-			text += ", "
-		}
-		text += name
-	}
+	text := strings.Join(names, ", ")
 	if rest := total - int64(len(names)); rest > 0 {
 		text += " and " + strconv.FormatInt(rest, 10) + " more"
 	}

@@ -129,33 +129,33 @@ type step struct {
 
 // advance is the one place where the rules of bookkeeping stand.
 func (b Bookkeeping) advance(s step) Bookkeeping {
-	zeroKept := s.leavesZero(b.Window)
 	bound := b.Prior != nil && b.Record != nil && b.Record.UID == s.uid
-	adopt := !bound && s.controls.Scope == ScopeAll // older orphans become candidates, after a window of their own
-	var prior int32
+	prior, running := b.before(s, bound)
+	all := s.controls.Scope == ScopeAll
+	// With scope all, older orphans become candidates at opt-in, after a window of their own.
+	adopts := all && (!bound || s.widened || running != nil)
+	b.Window = nil
+	if s.to < prior || adopts {
+		b.Window = s.window(running)
+	}
+	prior = max(prior, s.to)
+	b.Prior = &prior
+	b.Record = &Record{UID: s.uid, Start: s.start, Generation: s.generation}
+	return b
+}
+
+// before is the count that was accounted for before a step, and the window that is
+// still running.
+func (b Bookkeeping) before(s step, bound bool) (prior int32, running *Window) {
 	switch {
 	case s.moved, bound && b.Record.Start != s.start:
-		prior, b.Window = s.to, nil // never guess across a moved range
+		return s.to, nil // never guess across a moved range
 	case !bound:
-		prior, b.Window = max(s.from, s.to), nil
-	case zeroKept:
-		prior, b.Window = s.to, nil // what was kept at zero stays kept
-	default:
-		prior = max(*b.Prior, s.from)
+		return s.from, nil
+	case s.leavesZero(b.Window):
+		return s.to, nil // what was kept at zero stays kept
 	}
-	b.Record = &Record{UID: s.uid, Start: s.start, Generation: s.generation}
-	if s.to >= prior {
-		prior = s.to
-		if adopt || s.controls.Scope == ScopeAll && (b.Window != nil || s.widened) {
-			b.Window = s.window(b.Window)
-		} else {
-			b.Window = nil
-		}
-	} else {
-		b.Window = s.window(b.Window)
-	}
-	b.Prior = &prior
-	return b
+	return max(*b.Prior, s.from), b.Window
 }
 
 // leavesZero says whether the step leaves a count of zero, at which everything was

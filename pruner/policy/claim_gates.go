@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -188,12 +189,10 @@ func clonedFrom(clone *corev1.PersistentVolumeClaim, source, namespace string) b
 }
 
 func gateSnapshot(_ Plan, _ Snapshot, v Verdict) *finding {
-	for _, f := range v.Claim.Finalizers {
-		if f == snapshotFinalizer {
-			return &finding{Wait, ReasonSnapshotting, "", "a snapshot of it is being taken"}
-		}
+	if !slices.Contains(v.Claim.Finalizers, snapshotFinalizer) {
+		return nil
 	}
-	return nil
+	return &finding{Wait, ReasonSnapshotting, "", "a snapshot of it is being taken"}
 }
 
 // gateBuiltIn leaves the deletion to Kubernetes where the set's own policy asks for

@@ -94,10 +94,20 @@ func OptedIn(annotations map[string]string) bool { return annotations[KeyEnabled
 // them go sooner. Such a change restarts the undo window, so that nothing goes at
 // the very moment at which somebody lifts a hold.
 func (c Controls) Widened(old Controls) bool {
-	lifted := old.Paused && !c.Paused || old.DryRun && !c.DryRun || len(old.Invalid) > len(c.Invalid)
-	broader := old.Scope != ScopeAll && c.Scope == ScopeAll || !old.PruneAtZero && c.PruneAtZero
-	sooner := c.Delay < old.Delay || old.SnapshotClass != "" && c.SnapshotClass == ""
-	return lifted || broader || sooner || moreTemplates(old.Templates, c.Templates)
+	return c.lifts(old) || c.broadens(old) || c.hastens(old)
+}
+
+func (c Controls) lifts(old Controls) bool {
+	return old.Paused && !c.Paused || old.DryRun && !c.DryRun || len(old.Invalid) > len(c.Invalid)
+}
+
+func (c Controls) broadens(old Controls) bool {
+	return old.Scope != ScopeAll && c.Scope == ScopeAll || !old.PruneAtZero && c.PruneAtZero ||
+		moreTemplates(old.Templates, c.Templates)
+}
+
+func (c Controls) hastens(old Controls) bool {
+	return c.Delay < old.Delay || old.SnapshotClass != "" && c.SnapshotClass == "" || !old.ForbidStale && c.ForbidStale
 }
 
 // AllowsTemplate says whether claims of this volumeClaimTemplate may be pruned.

@@ -20,7 +20,7 @@ func ReplicasManager(set *appsv1.StatefulSet) string {
 		var fields struct {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
-		if json.Unmarshal(f.FieldsV1.Raw, &fields) != nil {
+		if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		if _, ok := fields.Spec["f:replicas"]; ok {

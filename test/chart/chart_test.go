@@ -31,9 +31,8 @@ func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 		t.Fatal(err)
 	}
 	args = append([]string{"template", release, chartFolder, "--namespace", namespace}, args...)
-	out, err := exec.CommandContext(t.Context(), filepath.Join(programs, "helm"), args...).Output() //nolint:gosec // a program of our own choice
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	out, err := exec.CommandContext(t.Context(), filepath.Join(programs, "helm"), args...).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return string(out), string(exit.Stderr), err
 	}
 	return string(out), "", err

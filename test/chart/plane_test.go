@@ -47,7 +47,7 @@ func install(ctx context.Context, t *testing.T, c *cluster.Cluster, calls *recor
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, c.Program("kubectl"), "--kubeconfig", c.Kubeconfig(), "apply", "-f", manifest).CombinedOutput() //nolint:gosec // a program of our own choice
+	out, err := exec.CommandContext(ctx, c.Program("kubectl"), "--kubeconfig", c.Kubeconfig(), "apply", "-f", manifest).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("apply the chart: %w\n%s", err, out)
 	}

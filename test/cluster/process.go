@@ -83,7 +83,7 @@ func (p *process) await(ctx context.Context, life *running, port int) error {
 	client := &http.Client{
 		Timeout: time.Second,
 		// The certificate is one that the program made for itself a moment ago: nobody could verify it.
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // see above
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 	}
 	defer client.CloseIdleConnections()
 	url := fmt.Sprintf("https://127.0.0.1:%d/healthz", port)
@@ -150,7 +150,7 @@ func launch(ctx context.Context, run runDir, name, program string, args []string
 	defer func() { _ = log.Close() }()
 
 	// The program outlives the call that started it.
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", append([]string{run.launcher(), name, program}, args...)...) //nolint:gosec // programs of our own choice
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", append([]string{run.launcher(), name, program}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = run.root
 	// Ctrl-C in a terminal goes to the whole foreground group: it must reach the owner, who stops in order.

@@ -84,7 +84,7 @@ func (r runDir) openLog(name string) (*os.File, error) {
 func (r runDir) executable(name, program string) (string, error) {
 	path := r.in("launch", name)
 	script := fmt.Sprintf("#!/bin/sh\nexec /bin/sh %s %s %s \"$@\"\n", quote(r.launcher()), quote(name), quote(program))
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil { //nolint:gosec // it is a program: its owner must be able to run it
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		return "", fmt.Errorf("write the launcher of %s: %w", name, err)
 	}
 	return path, nil

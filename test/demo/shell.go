@@ -34,7 +34,7 @@ func (s shell) apply(ctx context.Context, manifest string) error {
 func (s shell) run(ctx context.Context, stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandDeadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.plane.Program("kubectl"), args...) //nolint:gosec // commands of our own choice
+	cmd := exec.CommandContext(ctx, s.plane.Program("kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.plane.Kubeconfig())
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()

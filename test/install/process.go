@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -28,7 +28,6 @@ type process struct {
 	cmd     *exec.Cmd
 	exited  chan struct{}
 	err     error // why it ended; read only after exited is closed
-	once    sync.Once
 }
 
 // launch starts the program; it outlives the call.
@@ -146,12 +145,13 @@ func fetch(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ask %s: %w", url, err)
 	}
-	body, err := readAll(response.Body)
+	defer func() { _ = response.Body.Close() }() // read to its end
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return "", fmt.Errorf("read the answer of %s: %w", url, err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("%s answers %s: %s", url, response.Status, body)
 	}
-	return body, nil
+	return string(body), nil
 }

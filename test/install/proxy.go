@@ -34,7 +34,7 @@ func newProxy(ctx context.Context) (*proxy, error) {
 	p := &proxy{living: map[net.Conn]bool{}}
 	var err error
 	for range portAttempts {
-		p.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(ports))) //nolint:gosec // any port will do
+		p.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(ports)))
 		if err = p.up(ctx); err == nil {
 			return p, nil
 		}

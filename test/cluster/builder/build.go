@@ -28,7 +28,7 @@ func Build(ctx context.Context, log io.Writer) (string, error) {
 	if len(missing(module, folder)) == 0 {
 		return folder, nil
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // programs are no secret
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", fmt.Errorf("create the programs' folder: %w", err)
 	}
 	unlock, err := lock(ctx, folder+".lock", func() { say("Another build of the control plane is under way; waiting for it …") })
