@@ -103,7 +103,9 @@ func (r *reconciler) advance(ctx context.Context, plan policy.Plan) (ctrl.Result
 	if !plan.Bookkeeping.Pending() {
 		r.memory.change(set, func(s *sighting) { s.done = progress{} })
 	} else if hold == nil || hold.Decision == policy.Wait {
-		r.events.say(ctx, set, scheduledNotice(plan))
+		if n, ok := scheduledNotice(plan); ok {
+			r.events.say(ctx, set, n)
+		}
 	}
 	if hold != nil {
 		return r.held(ctx, plan, hold), nil

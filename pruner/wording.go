@@ -14,14 +14,18 @@ import (
 // listed is how many claims one text names.
 const listed = 20
 
-// scheduledNotice says what will go, when, and how to undo it.
-func scheduledNotice(p policy.Plan) notice {
+// scheduledNotice says what will go, when, and how to undo it; ok is false where
+// nothing can go because no template's claims may.
+func scheduledNotice(p policy.Plan) (n notice, ok bool) {
 	window, due := p.Bookkeeping.Window, dueText(p)
 	from, to := p.Range()
-	what := fmt.Sprintf("every unused claim from ordinal %d on", from)
-	if to >= 0 {
-		names, total := p.ClaimNames(from, to, listed)
-		what = nameList(names, total)
+	names, total := p.ClaimNames(from, max(to, from+1), listed)
+	if total == 0 {
+		return notice{}, false
+	}
+	what := nameList(names, total)
+	if to < 0 {
+		what = fmt.Sprintf("every unused claim from ordinal %d on", from)
 	}
 	note := fmt.Sprintf("replicas is %d: %s will be deleted %s, once unused", window.Target, what, due)
 	if *p.Bookkeeping.Prior > window.Target {
@@ -30,7 +34,7 @@ func scheduledNotice(p policy.Plan) notice {
 	return notice{
 		reason: EventScheduled, note: note,
 		about: fmt.Sprint(window.Target, window.Since.Unix(), *p.Bookkeeping.Prior, due),
-	}
+	}, true
 }
 
 func dueText(p policy.Plan) string {
