@@ -41,80 +41,86 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := start(t, cluster.Options{})
 
-	t.Run("a StatefulSet with claims becomes ready on real folders", func(t *testing.T) {
-		set := runSet(t, c, "db", 3)
-		for i := range 3 {
-			claim, err := c.Client().CoreV1().PersistentVolumeClaims(set.Namespace).
-				Get(t.Context(), fmt.Sprintf("data-db-%d", i), metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			volume, err := c.Client().CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if info, err := os.Stat(volume.Spec.HostPath.Path); err != nil || !info.IsDir() {
-				t.Errorf("volume of %s: folder %s: %v", claim.Name, volume.Spec.HostPath.Path, err)
-			}
-		}
-	})
-
-	t.Run("deleting a claim removes its volume and folder", func(t *testing.T) {
-		volume, err := makeClaim(t.Context(), c, "single")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Client().CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "single", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "the volume is gone", func(ctx context.Context) (bool, error) {
-			_, err := c.Client().CoreV1().PersistentVolumes().Get(ctx, volume.Name, metav1.GetOptions{})
-			return apierrors.IsNotFound(err), nil
-		})
-		awaitGone(t, nil, volume.Spec.HostPath.Path)
-	})
-
+	t.Run("a StatefulSet with claims becomes ready on real folders", func(t *testing.T) { realFolders(t, c) })
+	t.Run("deleting a claim removes its volume and folder", func(t *testing.T) { claimRemovesFolder(t, c) })
 	t.Run("a claim of class standard-wait is bound only once a pod names it", func(t *testing.T) { waitForConsumer(t, c) })
 	t.Run("a user may do only what RBAC grants", func(t *testing.T) { restrictedUser(t, c) })
 	t.Run("a service account's kubeconfig works with the real kubectl", func(t *testing.T) { serviceAccount(t, c) })
 
-	t.Run("each program can be stopped and started", func(t *testing.T) {
-		for _, name := range []string{"etcd", "kube-apiserver", "kwok", "kube-scheduler", "kube-controller-manager"} {
-			if err := c.StopProgram(name); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.StopProgram(name); err != nil {
-				t.Fatalf("stopping a stopped program: %v", err)
-			}
-			if err := c.StartProgram(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		runSet(t, c, "after-restarts", 1)
-	})
+	t.Run("each program can be stopped and started", func(t *testing.T) { stopAndStart(t, c) })
+	t.Run("a set made while kube-controller-manager is stopped waits for it", func(t *testing.T) { lateController(t, c) })
+	t.Run("a program that is not part of the control plane is refused", func(t *testing.T) { unknownProgram(t, c) })
+}
 
-	t.Run("a set made while kube-controller-manager is stopped waits for it", func(t *testing.T) {
-		before := len(recordedPIDs(t, c.Dir()))
-		if err := c.StopProgram("kube-controller-manager"); err != nil {
+func realFolders(t *testing.T, c *cluster.Cluster) {
+	set := runSet(t, c, "db", 3)
+	for i := range 3 {
+		claim, err := c.Client().CoreV1().PersistentVolumeClaims(set.Namespace).
+			Get(t.Context(), fmt.Sprintf("data-db-%d", i), metav1.GetOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if after := len(recordedPIDs(t, c.Dir())); after != before-1 {
-			t.Fatalf("%d programs ran before, %d run now", before, after)
-		}
-		if _, err := c.Client().AppsV1().StatefulSets("default").Create(t.Context(), statefulSet("late", 1), metav1.CreateOptions{}); err != nil {
+		volume, err := c.Client().CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.StartProgram(t.Context(), "kube-controller-manager"); err != nil {
-			t.Fatal(err)
+		if info, err := os.Stat(volume.Spec.HostPath.Path); err != nil || !info.IsDir() {
+			t.Errorf("volume of %s: folder %s: %v", claim.Name, volume.Spec.HostPath.Path, err)
 		}
-		awaitReady(t, c, "late", 1)
-	})
+	}
+}
 
-	t.Run("a program that is not part of the control plane is refused", func(t *testing.T) {
-		if err := c.StopProgram("kubelet"); err == nil {
-			t.Error("no error")
-		}
+func claimRemovesFolder(t *testing.T, c *cluster.Cluster) {
+	volume, err := makeClaim(t.Context(), c, "single")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Client().CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "single", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the volume is gone", func(ctx context.Context) (bool, error) {
+		_, err := c.Client().CoreV1().PersistentVolumes().Get(ctx, volume.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
 	})
+	awaitGone(t, nil, volume.Spec.HostPath.Path)
+}
+
+func stopAndStart(t *testing.T, c *cluster.Cluster) {
+	for _, name := range []string{"etcd", "kube-apiserver", "kwok", "kube-scheduler", "kube-controller-manager"} {
+		if err := c.StopProgram(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.StopProgram(name); err != nil {
+			t.Fatalf("stopping a stopped program: %v", err)
+		}
+		if err := c.StartProgram(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runSet(t, c, "after-restarts", 1)
+}
+
+func lateController(t *testing.T, c *cluster.Cluster) {
+	before := len(recordedPIDs(t, c.Dir()))
+	if err := c.StopProgram("kube-controller-manager"); err != nil {
+		t.Fatal(err)
+	}
+	if after := len(recordedPIDs(t, c.Dir())); after != before-1 {
+		t.Fatalf("%d programs ran before, %d run now", before, after)
+	}
+	if _, err := c.Client().AppsV1().StatefulSets("default").Create(t.Context(), statefulSet("late", 1), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StartProgram(t.Context(), "kube-controller-manager"); err != nil {
+		t.Fatal(err)
+	}
+	awaitReady(t, c, "late", 1)
+}
+
+func unknownProgram(t *testing.T, c *cluster.Cluster) {
+	if err := c.StopProgram("kubelet"); err == nil {
+		t.Error("no error")
+	}
 }
 
 // TestTwoAtOnce also covers what Stop leaves: nothing, although volumes still exist.
