@@ -168,7 +168,11 @@ func TestClaimOfAnotherOwner(t *testing.T) {
 			claim: []claimOption{ownedBy("v1", "Pod", "db-2", "p2", true)},
 			want:  owned("Pod/db-2", "owned by Pod db-2"),
 		},
-		"another kind of the pod's name": {
+		"another kind of the same group and the pod's name": {
+			claim: []claimOption{ownedBy("v1", "ConfigMap", "db-3", "c3", true)},
+			want:  owned("ConfigMap/db-3", "owned by ConfigMap db-3"),
+		},
+		"the same kind of another group and the pod's name": {
 			claim: []claimOption{ownedBy("example.com/v1", "Pod", "db-3", "p3", true)},
 			want:  owned("Pod/db-3", "owned by Pod db-3"),
 		},

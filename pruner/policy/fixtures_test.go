@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"flag"
 	"maps"
 	"testing"
 	"time"
@@ -25,6 +26,14 @@ var (
 
 	defaults = policy.DefaultControls(10 * time.Minute)
 )
+
+// Rapid's default of a hundred tries rarely meets two odd things at once.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "1000"); err != nil {
+		panic(err)
+	}
+	m.Run() // parses the command line, which wins
+}
 
 type setOption func(*appsv1.StatefulSet)
 

@@ -1,0 +1,199 @@
+package policy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+)
+
+// Names that can be mistaken for each other wherever template, set and ordinal meet.
+var (
+	setNames      = rapid.SampledFrom([]string{"db", "db-1", "0-db", "a-db", "db-a", "1-db"})
+	templateNames = rapid.SampledFrom([]string{"data", "data-0", "data-a", "data-db", "data-1"})
+	ordinalDigits = rapid.SampledFrom([]string{"0", "1", "2", "3", "4", "5", "6", "10", "03", "-1", ""})
+)
+
+// highest is above every ordinal that ordinalDigits can make.
+const highest = 20
+
+// A claim is deleted if, and only if, nothing speaks for keeping it. What speaks for it
+// is worked out here anew, from the snapshot alone and by building names, not reading them.
+func TestAClaimIsDeletedOnlyIfNothingSpeaksForIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan, snapshot := drawSnapshot(t)
+		verdicts := map[types.UID]policy.Verdict{}
+		for _, v := range plan.Verdicts(snapshot) {
+			verdicts[v.Claim.UID] = v
+		}
+		for i := range snapshot.Claims {
+			claim := &snapshot.Claims[i]
+			v, judged := verdicts[claim.UID]
+			why := speaksFor(plan, snapshot, claim)
+			if deletes := judged && v.Decision == policy.Delete; deletes != (len(why) == 0) {
+				t.Fatalf("%s: verdict %q (%s), but this speaks for it: %v", claim.Name, v.Decision, v.Reason, why)
+			}
+			if judged && (v.Reason == "" || v.Decision != policy.Delete && v.Message == "") {
+				t.Fatalf("%s: verdict without a word why: %+v", claim.Name, v)
+			}
+		}
+	})
+}
+
+// speaksFor lists what speaks for keeping a claim.
+func speaksFor(plan policy.Plan, s policy.Snapshot, claim *corev1.PersistentVolumeClaim) []string {
+	var why []string
+	add := func(speaks bool, text string) {
+		if speaks {
+			why = append(why, text)
+		}
+	}
+	template, ordinal := builtBy(plan.Set, claim.Name)
+	start := int64(policy.Start(plan.Set))
+	add(ordinal < 0, "the set does not build its name")
+	add(ordinal < start, "it is below the start")
+	add(ordinal < start+int64(*plan.Set.Spec.Replicas), "it is in range")
+	add(plan.Controls.Scope != policy.ScopeAll && ordinal >= start+int64(*plan.Bookkeeping.Prior), "it was not scaled down")
+	add(!plan.Controls.AllowsTemplate(template), "its template is not listed")
+	for i := range s.Sets {
+		_, n := builtBy(&s.Sets[i], claim.Name)
+		add(s.Sets[i].UID != plan.Set.UID && n >= 0, "another set builds its name: "+s.Sets[i].Name)
+	}
+	for i := range s.Pods {
+		add(s.Pods[i].Name == fmt.Sprintf("%s-%d", plan.Set.Name, ordinal), "its pod is there")
+		for _, v := range s.Pods[i].Spec.Volumes {
+			add(v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name, "pod names it: "+s.Pods[i].Name)
+			add(v.Ephemeral != nil && s.Pods[i].Name+"-"+v.Name == claim.Name, "pod made it: "+s.Pods[i].Name)
+		}
+	}
+	for i := range s.Claims {
+		source := s.Claims[i].Spec.DataSource
+		add(source != nil && source.Name == claim.Name && s.Claims[i].Status.Phase != corev1.ClaimBound, "it is being cloned")
+	}
+	for _, owner := range claim.OwnerReferences {
+		add(*owner.Controller && owner.Name == "orders", "another controller owns it")
+	}
+	keep, marked := claim.Annotations[policy.KeyKeep]
+	add(marked && keep != "false", "it is marked to be kept")
+	add(claim.DeletionTimestamp != nil, "it is terminating")
+	add(plan.Controls.Scope != policy.ScopeAll && claim.CreationTimestamp.After(plan.Bookkeeping.Window.Since), "it was made since")
+	add(len(claim.Finalizers) > 0, "a snapshot is being taken")
+	add(policy.BuiltInDeletes(plan.Set), "Kubernetes deletes it")
+	return why
+}
+
+// builtBy finds the template and ordinal from which the set would build the name, by
+// trying all; -1 for none.
+func builtBy(set *appsv1.StatefulSet, claim string) (template string, ordinal int64) {
+	for _, t := range set.Spec.VolumeClaimTemplates {
+		for n := range int64(highest) {
+			if claim == fmt.Sprintf("%s-%s-%d", t.Name, set.Name, n) {
+				return t.Name, n
+			}
+		}
+	}
+	return "", -1
+}
+
+func drawSnapshot(t *rapid.T) (policy.Plan, policy.Snapshot) {
+	set := drawSet(t, 0)
+	start := rapid.Int32Range(0, 2).Draw(t, "start")
+	target := rapid.Int32Range(0, 3).Draw(t, "replicas")
+	startingAt(start)(set)
+	replicas(target)(set)
+	remembering(pending(target+rapid.Int32Range(0, 4).Draw(t, "scaled down"), target, earlier, from(start)))(set)
+	with(policy.KeyScope, rapid.SampledFrom([]string{"scaled-down", "scaled-down", "all"}).Draw(t, "scope"))(set)
+	if rarely(t, "templates listed") {
+		with(policy.KeyTemplates, templateNames.Draw(t, "listed template"))(set)
+	}
+	if rarely(t, "built-in retention") {
+		whenScaled(appsv1.DeletePersistentVolumeClaimRetentionPolicyType)(set)
+	}
+	snapshot := policy.Snapshot{Set: set, Sets: []appsv1.StatefulSet{*set}}
+	for i := range rapid.IntRange(0, 2).Draw(t, "other sets") {
+		other := drawSet(t, i+1)
+		if rarely(t, "confusable") {
+			splitElsewhere(other, set)
+		}
+		snapshot.Sets = append(snapshot.Sets, *other)
+	}
+	names := rapid.SliceOfNDistinct(rapid.Custom(drawClaimName(set)), 1, 8, rapid.ID).Draw(t, "claims")
+	for _, name := range names {
+		snapshot.Claims = append(snapshot.Claims, drawClaim(t, name))
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "pods") {
+		snapshot.Pods = append(snapshot.Pods, drawPod(t, set, names))
+	}
+	if rarely(t, "clone") {
+		clone := newClaim("copy", inPhase(rapid.SampledFrom([]corev1.PersistentVolumeClaimPhase{corev1.ClaimPending, corev1.ClaimBound}).Draw(t, "clone phase")))
+		clone.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: rapid.SampledFrom(names).Draw(t, "source")}
+		snapshot.Claims = append(snapshot.Claims, clone)
+	}
+	return policy.NewPlan(set, defaults), snapshot
+}
+
+func rarely(t *rapid.T, what string) bool {
+	return rapid.Bool().Draw(t, what) && rapid.Bool().Draw(t, "really")
+}
+
+func drawSet(t *rapid.T, i int) *appsv1.StatefulSet {
+	set := newSet(1)
+	set.Name = setNames.Draw(t, "set")
+	set.UID = types.UID(fmt.Sprint("set-", i))
+	set.Spec.VolumeClaimTemplates = templates(rapid.SliceOfNDistinct(templateNames, 1, 2, rapid.ID).Draw(t, "templates")...)
+	return set
+}
+
+// splitElsewhere names a set and its template so that it builds the same names as set
+// does, with another dash between template and set, if there is another dash.
+func splitElsewhere(other, set *appsv1.StatefulSet) {
+	whole := set.Spec.VolumeClaimTemplates[0].Name + "-" + set.Name
+	first, last := strings.Index(whole, "-"), strings.LastIndex(whole, "-")
+	if first == len(set.Spec.VolumeClaimTemplates[0].Name) {
+		first = last
+	}
+	other.Name, other.Spec.VolumeClaimTemplates = whole[first+1:], templates(whole[:first])
+}
+
+// drawClaimName makes half of the names from the set's own parts.
+func drawClaimName(set *appsv1.StatefulSet) func(*rapid.T) string {
+	return func(t *rapid.T) string {
+		name, template := set.Name, set.Spec.VolumeClaimTemplates[0].Name
+		if rapid.Bool().Draw(t, "foreign") {
+			name, template = setNames.Draw(t, "set part"), templateNames.Draw(t, "template part")
+		}
+		return template + "-" + name + "-" + ordinalDigits.Draw(t, "ordinal part")
+	}
+}
+
+func drawClaim(t *rapid.T, name string) corev1.PersistentVolumeClaim {
+	nothing := func(*corev1.PersistentVolumeClaim) {}
+	return newClaim(name, rapid.SampledFrom([]claimOption{
+		nothing, nothing, nothing, nothing,
+		inPhase(corev1.ClaimLost), markedKeep("true"), markedKeep(""), markedKeep("false"), terminating,
+		ownedBy("db.example.com/v1", "Database", "orders", "c1", true), ownedBy("db.example.com/v1", "Database", "orders", "c1", false),
+		madeAt(earlier), madeAt(earlier.Add(time.Second), "velero"), heldBy("snapshot.storage.kubernetes.io/pvc-as-source-protection"),
+	}).Draw(t, "claim"))
+}
+
+func drawPod(t *rapid.T, set *appsv1.StatefulSet, claims []string) corev1.Pod {
+	name := rapid.SampledFrom([]string{"restic", set.Name + "-1", set.Name + "-3", set.Name + "-4"}).Draw(t, "pod")
+	claim := rapid.SampledFrom(claims).Draw(t, "claim of the pod")
+	switch {
+	case rapid.Bool().Draw(t, "names the claim"):
+		return newPod(name, claim)
+	case rapid.Bool().Draw(t, "made the claim"): // as a generic ephemeral volume
+		pod, volume, _ := strings.Cut(claim, "-")
+		made := newPod(pod)
+		made.Spec.Volumes = []corev1.Volume{{Name: volume, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+		return made
+	}
+	return newPod(name)
+}
