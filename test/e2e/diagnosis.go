@@ -34,7 +34,7 @@ func (s *script) diagnosis() string {
 }
 
 func (s *script) show(ctx context.Context, args []string) string {
-	cmd := exec.CommandContext(ctx, s.cluster.Program("kubectl"), args...) //nolint:gosec // the program and its arguments are ours
+	cmd := exec.CommandContext(ctx, s.cluster.Program("kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	output, err := cmd.CombinedOutput()
 	if err != nil {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -96,11 +97,19 @@ func (s *script) fenced(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("list StatefulSets: %w", err)
 	}
 	for i := range sets.Items {
-		if fence, ok := sets.Items[i].Annotations[fenceAnnotation]; ok {
+		if fence, ok := sets.Items[i].Annotations[fenceAnnotation]; ok && held(fence, time.Now()) {
 			return fmt.Sprintf("StatefulSet %s has the fence %s", sets.Items[i].Name, fence), nil
 		}
 	}
 	return "", nil
+}
+
+// held says whether a fence still stands: one that a crash left behind ends by itself. What can't be read stands.
+func held(fence string, now time.Time) bool {
+	var content struct {
+		Until time.Time `json:"until"`
+	}
+	return json.Unmarshal([]byte(fence), &content) != nil || content.Until.IsZero() || now.Before(content.Until)
 }
 
 func describeChange(event watch.Event, ok bool) string {
