@@ -1,0 +1,263 @@
+package pruner
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+)
+
+// duringDeletes runs a step that has three claims to delete, lets something happen when
+// the first DELETE was answered, and gives the watch of the set the time to follow.
+func duringDeletes(t *testing.T, happens func(*fakeCluster)) (c *fakeCluster, out outcome) {
+	t.Helper()
+	c = newFakeCluster(newSet(5, 2), newClaim(2), newClaim(3), newClaim(4))
+	c.afterDelete = func(claim string) {
+		if claim != "data-db-2" {
+			return
+		}
+		synctest.Wait() // the watch is open
+		happens(c)
+		time.Sleep(3 * resumeAfter)
+		synctest.Wait()
+	}
+	out, err := c.step().run(quietly(t))
+	if err != nil {
+		t.Errorf("step: %v", err)
+	}
+	return c, out
+}
+
+// brokeOff checks that nothing was deleted but the claim whose DELETE was on its way.
+func brokeOff(t *testing.T, c *fakeCluster, out outcome, why error, text string) {
+	t.Helper()
+	sent(t, c, "data-db-2")
+	if out.finished() || out.stopped == nil || out.stopped.Error() != text || why != nil && !errors.Is(out.stopped, why) {
+		t.Errorf("stopped by %q, want %q; finished: %v", out.stopped, text, out.finished())
+	}
+	got := tell(out)
+	left := []string{"data-db-3: Delete Unused", "data-db-4: Delete Unused"}
+	if diff := cmp.Diff(left, got.Kept); diff != "" || len(got.Deleted)+len(got.Dying) != 1 {
+		t.Errorf("deleted %v, dying %v; left (-want +got):\n%s", got.Deleted, got.Dying, diff)
+	}
+}
+
+func TestChangeOfTheSetDuringTheDeletesStopsThem(t *testing.T) {
+	for name, tt := range map[string]struct {
+		event  watch.EventType
+		change setOption
+		text   string
+	}{
+		"a scale-up":        {watch.Modified, scaledTo(5), "the StatefulSet changed: replicas went from 2 to 5"},
+		"the same at first": {watch.Added, scaledTo(5), "the StatefulSet changed: replicas went from 2 to 5"},
+		"a deletion":        {watch.Deleted, with("x", "y"), "the StatefulSet changed: it was deleted"},
+		"a pause":           {watch.Modified, with(policy.KeyPaused, "true"), "the StatefulSet changed: a pvc-pruner.io/ annotation changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := duringDeletes(t, func(c *fakeCluster) {
+					c.lastSetWatch().Action(tt.event, newSet(5, 2, atVersion("101"), tt.change))
+				})
+				brokeOff(t, c, out, errMoved, tt.text)
+			})
+		})
+	}
+}
+
+func TestEventThatChangesNothingThatMattersStopsNothing(t *testing.T) {
+	other := newSet(5, 5, ofObject("6a7b"))
+	other.Name = "other"
+	for name, event := range map[string]watch.Event{
+		"the object as it was":  {Type: watch.Added, Object: newSet(5, 2)},
+		"its status":            {Type: watch.Modified, Object: newSet(5, 2, atVersion("101"), func(s *appsv1.StatefulSet) { s.Status.Replicas = 1 })},
+		"somebody's annotation": {Type: watch.Modified, Object: newSet(5, 2, atVersion("101"), with("example.com/x", "y"))},
+		"another set":           {Type: watch.Modified, Object: other},
+		"a bookmark":            {Type: watch.Bookmark, Object: newSet(0, 0, atVersion("101"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := duringDeletes(t, func(c *fakeCluster) { c.lastSetWatch().Action(event.Type, event.Object) })
+				sent(t, c, "data-db-2", "data-db-3", "data-db-4")
+				if out.stopped != nil || !out.finished() {
+					t.Errorf("stopped by %v", out.stopped)
+				}
+			})
+		})
+	}
+}
+
+func TestWatchBeginsAtTheVersionThatWasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := duringDeletes(t, func(*fakeCluster) {})
+		if diff := cmp.Diff([]string{"100"}, c.versions()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// versions at which the watches of the set began.
+func (c *fakeCluster) versions() []string {
+	var versions []string
+	for _, w := range c.setWatches {
+		versions = append(versions, w.version)
+	}
+	return versions
+}
+
+func TestClosedWatchIsResumedFromTheLastVersionItSaw(t *testing.T) {
+	for name, tt := range map[string]struct {
+		event watch.EventType
+		want  string
+	}{
+		"an event":   {watch.Modified, "105"},
+		"a bookmark": {watch.Bookmark, "105"},
+		"nothing":    {"", "100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := duringDeletes(t, func(c *fakeCluster) {
+					if tt.event != "" {
+						c.lastSetWatch().Action(tt.event, newSet(5, 2, atVersion("105")))
+					}
+					c.lastSetWatch().Stop()
+				})
+				if diff := cmp.Diff([]string{"100", tt.want}, c.versions()); diff != "" {
+					t.Errorf("watches (-want +got):\n%s", diff)
+				}
+				sent(t, c, "data-db-2", "data-db-3", "data-db-4")
+				if !out.finished() {
+					t.Errorf("told %+v", tell(out))
+				}
+			})
+		})
+	}
+}
+
+func TestChangeAfterAClosedWatchIsSeenByTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, out := duringDeletes(t, func(c *fakeCluster) {
+			c.lastSetWatch().Stop()
+			time.Sleep(2 * resumeAfter)
+			synctest.Wait()
+			c.lastSetWatch().Modify(newSet(5, 2, scaledTo(5), atVersion("101")))
+		})
+		brokeOff(t, c, out, errMoved, "the StatefulSet changed: replicas went from 2 to 5")
+	})
+}
+
+func TestWatchThatExpiredOrBrokeIsReplacedByALiveLook(t *testing.T) {
+	expired := apierrors.NewResourceExpired("too old").Status()
+	for name, tt := range map[string]struct {
+		status *metav1.Status
+		live   []setOption
+		moved  string
+	}{
+		"nothing changed":          {&expired, []setOption{atVersion("200")}, ""},
+		"the count changed":        {&expired, []setOption{atVersion("200"), scaledTo(4)}, "the StatefulSet changed: replicas went from 2 to 4"},
+		"another error":            {&metav1.Status{Message: "odd", Code: 500}, []setOption{atVersion("200")}, ""},
+		"another error, opted out": {&metav1.Status{Message: "odd", Code: 500}, []setOption{lacking(policy.KeyEnabled)}, "the StatefulSet changed: a pvc-pruner.io/ annotation changed"},
+		"it was replaced":          {&expired, []setOption{ofObject("6a7b")}, "the StatefulSet changed: it was replaced"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := duringDeletes(t, func(c *fakeCluster) {
+					c.put(t, newSet(5, 2, tt.live...))
+					c.lastSetWatch().Error(tt.status)
+				})
+				if tt.moved != "" {
+					brokeOff(t, c, out, errMoved, tt.moved)
+					return
+				}
+				sent(t, c, "data-db-2", "data-db-3", "data-db-4")
+				if diff := cmp.Diff([]string{"100", "200"}, c.versions()); diff != "" || !out.finished() {
+					t.Errorf("told %+v; watches (-want +got):\n%s", tell(out), diff)
+				}
+			})
+		})
+	}
+}
+
+func TestSetThatCanBeNeitherWatchedNorReadStopsTheDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, out := duringDeletes(t, func(c *fakeCluster) {
+			c.fail("get", "statefulsets", apierrors.NewInternalError(errors.New("etcd is away")))
+			c.lastSetWatch().Error(&metav1.Status{Message: "odd", Code: 500})
+		})
+		brokeOff(t, c, out, nil, "the StatefulSet can neither be watched (watch StatefulSet: odd) nor read: Internal error occurred: etcd is away")
+		if errors.Is(out.stopped, errMoved) {
+			t.Error("what cannot be read is taken for a change, whose event would never come")
+		}
+	})
+}
+
+func TestWatchThatCannotBeResumedIsReplacedByALiveLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, out := duringDeletes(t, func(c *fakeCluster) {
+			c.openSetWatch = func(*openWatch) error {
+				return apierrors.NewForbidden(setsResource.GroupResource(), "db", errors.New("no watch"))
+			}
+			c.put(t, newSet(5, 2, scaledTo(5)))
+			c.lastSetWatch().Stop()
+		})
+		brokeOff(t, c, out, errMoved, "the StatefulSet changed: replicas went from 2 to 5")
+	})
+}
+
+func TestServerThatClosesEveryWatchIsNotHammered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFakeCluster(newSet(3, 2), newClaim(2, heldBy("example.com/backup")))
+		c.openSetWatch = func(w *openWatch) error {
+			w.Stop()
+			return nil
+		}
+		run(t, c, told{Dying: []string{"data-db-2"}})
+		if most := int(goneDeadline/resumeAfter) + 2; len(c.setWatches) > most {
+			t.Errorf("%d watches in %v", len(c.setWatches), goneDeadline)
+		}
+	})
+}
+
+func TestMoved(t *testing.T) {
+	planned := newSet(5, 2)
+	for name, tt := range map[string]struct {
+		change setOption
+		want   string
+	}{
+		"nothing":                   {with("example.com/x", "y"), ""},
+		"status and version":        {func(s *appsv1.StatefulSet) { s.ResourceVersion, s.Status.ReadyReplicas = "200", 2 }, ""},
+		"labels and finalizers":     {func(s *appsv1.StatefulSet) { s.Labels, s.Finalizers = map[string]string{"a": "b"}, []string{"x/y"} }, ""},
+		"the last summary":          {with(policy.KeyLastPrune, `{"claims":2}`), ""},
+		"a delay written otherwise": {with(policy.KeyDelay, "600s"), ""},
+		"another object":            {ofObject("6a7b"), "it was replaced"},
+		"a deletion":                {func(s *appsv1.StatefulSet) { s.DeletionTimestamp = &metav1.Time{Time: epoch} }, "it is being deleted"},
+		"a scale-up":                {scaledTo(3), "replicas went from 2 to 3"},
+		"a scale-down":              {scaledTo(1), "replicas went from 2 to 1"},
+		"no count":                  {func(s *appsv1.StatefulSet) { s.Spec.Replicas = nil }, "replicas went from 2 to 0"},
+		"a moved range":             {func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 1} }, "its ordinals moved"},
+		"a rollout":                 {atGeneration(8), "its spec changed"},
+		"an opt-out":                {lacking(policy.KeyEnabled), "a pvc-pruner.io/ annotation changed"},
+		"a pause":                   {with(policy.KeyPaused, "true"), "a pvc-pruner.io/ annotation changed"},
+		"a dry run":                 {with(policy.KeyDryRun, "true"), "a pvc-pruner.io/ annotation changed"},
+		"an odd value":              {with(policy.KeyScope, "odd"), "a pvc-pruner.io/ annotation changed"},
+		"a shorter list":            {with(policy.KeyTemplates, "wal"), "a pvc-pruner.io/ annotation changed"},
+		"another prior count":       {with(policy.KeyPriorReplicas, "4"), "its bookkeeping changed"},
+		"another window":            {with(policy.KeyScaledDownAt, "2000-01-01T00:00:00Z"), "its bookkeeping changed"},
+		"a record of another":       {with(policy.KeyRecord, `{"uid":"6a7b","start":0,"generation":7}`), "its bookkeeping changed"},
+		"a fence":                   {with(policy.KeyFence, "{}"), "its bookkeeping changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := moved(planOf(planned), planOf(changed(planned, tt.change)))
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || err.Error() != "the StatefulSet changed: "+tt.want || !errors.Is(err, errMoved)) {
+				t.Errorf("moved: %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
