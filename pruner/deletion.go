@@ -2,35 +2,39 @@ package pruner
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
 
-// deleteDeadline bounds one DELETE. A call without an end would let a deletion that
-// was decided long ago happen now.
+// deleteDeadline bounds one DELETE on both sides. A call without an end would let a
+// deletion that was decided long ago happen now.
 const deleteDeadline = 5 * time.Second
 
 // attempt is what became of the deletes of one round.
 type attempt struct {
 	accepted  []policy.Verdict // deleted, or gone already
 	conflicts []policy.Verdict // changed since they were read
-	failed    []failure
+	failed    []failure        // refused
+	ambiguous []failure        // neither confirmed nor refused: it may still land
 }
 
 // deleteUnused deletes the claims whose verdict is Delete, in the order given, and
-// before each makes sure that the step still stands. This is the only place that
-// deletes claims.
+// before each makes sure that the step still stands. A delete whose end is not known
+// ends the round. This is the only place that deletes claims.
 func (s *step) deleteUnused(ctx context.Context, verdicts []policy.Verdict) attempt {
 	var a attempt
 	for _, v := range verdicts {
 		if v.Decision != policy.Delete {
 			continue
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || len(a.ambiguous) > 0 {
 			return a
 		}
 		switch err := s.deleteClaim(ctx, v); {
@@ -40,11 +44,25 @@ func (s *step) deleteUnused(ctx context.Context, verdicts []policy.Verdict) atte
 		case apierrors.IsConflict(err):
 			s.log.V(1).Info("Claim changed since it was read", "claim", v.Claim.Name)
 			a.conflicts = append(a.conflicts, v)
-		default:
+		case refused(err):
 			a.failed = append(a.failed, failure{verdict: v, err: err})
+		default:
+			s.log.Info("Deletion neither confirmed nor refused", "claim", v.Claim.Name, "claimUID", v.Claim.UID, "cause", err.Error())
+			a.ambiguous = append(a.ambiguous, failure{verdict: v, err: err})
 		}
 	}
 	return a
+}
+
+// refused says whether the API server itself says that it did not do what was asked.
+// A connection that broke, a deadline, or a server's error may have come after the deed.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
 // deleteClaim deletes exactly the claim that was judged, in the version that was
@@ -54,10 +72,17 @@ func (s *step) deleteClaim(ctx context.Context, v policy.Verdict) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteDeadline)
 	defer cancel()
 	background := metav1.DeletePropagationBackground
-	return s.client.CoreV1().PersistentVolumeClaims(s.key.Namespace).Delete(ctx, v.Claim.Name, metav1.DeleteOptions{
+	options := metav1.DeleteOptions{
 		PropagationPolicy: &background,
 		Preconditions: &metav1.Preconditions{
 			UID: &v.Claim.UID, ResourceVersion: &v.Claim.ResourceVersion,
 		},
-	})
+	}
+	// Through the REST client where there is one: it can tell the server the deadline
+	// too, and does not send a request a second time by itself.
+	if server, ok := s.client.CoreV1().RESTClient().(*rest.RESTClient); ok && server != nil {
+		return server.Delete().Namespace(s.key.Namespace).Resource("persistentvolumeclaims").Name(v.Claim.Name).
+			Timeout(deleteDeadline).MaxRetries(0).Body(&options).Do(ctx).Error()
+	}
+	return s.client.CoreV1().PersistentVolumeClaims(s.key.Namespace).Delete(ctx, v.Claim.Name, options)
 }

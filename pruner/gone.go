@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
@@ -16,46 +15,92 @@ import (
 
 // goneDeadline is how long a step waits for deleted claims to disappear. Kubernetes'
 // pvc-protection lets an unused one go within a fraction of a second; one that a
-// foreign finalizer holds is looked at again later.
+// foreign finalizer holds must not block scaling for longer: once it is Terminating the
+// StatefulSet controller itself starts no pod on it. It is looked at again later.
 const goneDeadline = 15 * time.Second
 
-// awaitGone waits until the claims are gone and returns those that are. The watch
+// awaitGone waits until the claims are gone; dying are those that are not in time, with
+// what holds them. The watch
 // begins at the version at which the claims were listed, before they were deleted,
-// so that no disappearance is missed. Breaking off is no error.
-func (s *step) awaitGone(ctx context.Context, version string, accepted []policy.Verdict) ([]policy.Verdict, error) {
+// so that no disappearance is missed. Behind a fence this goes on although the step was
+// broken off or the API server stutters: what has been deleted must be gone before
+// anybody may scale up.
+func (s *step) awaitGone(ctx context.Context, version string, accepted []policy.Verdict) (gone, dying []policy.Verdict) {
 	if len(accepted) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, goneDeadline)
-	defer cancel()
-	left := map[types.UID]bool{}
+	left := map[identity]*corev1.PersistentVolumeClaim{}
 	for _, v := range accepted {
-		left[v.Claim.UID] = true
+		left[identify(v.Claim)] = v.Claim
 	}
-	err := s.watchGone(ctx, version, left)
-	for err != nil && ctx.Err() == nil {
-		// The watch expired or broke: a list tells what is left.
-		if version, err = s.listLeft(ctx, left); err != nil {
-			break
-		}
-		err = s.watchGone(ctx, version, left)
+	if s.fence != nil {
+		ctx = context.WithoutCancel(ctx)
 	}
-	var gone []policy.Verdict
+	s.awaitFor(ctx, goneDeadline, version, left)
+	if s.fence != nil && s.used(ctx, left) {
+		// A pod that came in between runs on a claim which is going. As long as it does,
+		// nobody may believe that the ordinal is free.
+		s.awaitFor(ctx, policy.FenceLifetime-s.fence.margin-goneDeadline, version, left)
+	}
 	for _, v := range accepted {
-		if !left[v.Claim.UID] {
+		if last := left[identify(v.Claim)]; last != nil {
+			v.Claim = last
+			dying = append(dying, v.Terminating())
+		} else {
 			gone = append(gone, v)
 		}
 	}
-	if ctx.Err() != nil {
-		return gone, nil
+	return gone, dying
+}
+
+// awaitFor strikes from left what disappears, until nothing is left or the time is over.
+func (s *step) awaitFor(ctx context.Context, limit time.Duration, version string, left map[identity]*corev1.PersistentVolumeClaim) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := s.watchGone(ctx, version, left)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		// The watch expired or broke: a list tells what is left.
+		next, err := s.listLeft(ctx, left)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.log.V(1).Info("Deleted claims not looked at", "cause", err.Error())
+		default:
+			version = next
+		}
 	}
-	return gone, err
+}
+
+// used says whether a pod that is not on its way out names one of the claims. Not
+// knowing counts as yes.
+func (s *step) used(ctx context.Context, claims map[identity]*corev1.PersistentVolumeClaim) bool {
+	if len(claims) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, deleteDeadline)
+	defer cancel()
+	pods, err := s.client.CoreV1().Pods(s.key.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || pods.Continue != "" {
+		return true
+	}
+	for i := range pods.Items {
+		for claim := range claims {
+			if pods.Items[i].DeletionTimestamp == nil && policy.Uses(&pods.Items[i], claim.name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 var errWatchEnded = errors.New("the watch ended")
 
 // watchGone strikes from left what disappears, until nothing is left.
-func (s *step) watchGone(ctx context.Context, version string, left map[types.UID]bool) error {
+func (s *step) watchGone(ctx context.Context, version string, left map[identity]*corev1.PersistentVolumeClaim) error {
 	if len(left) == 0 {
 		return nil
 	}
@@ -65,14 +110,17 @@ func (s *step) watchGone(ctx context.Context, version string, left map[types.UID
 	}
 	defer w.Stop()
 	for event := range w.ResultChan() {
+		if event.Type == watch.Error {
+			return errWatchEnded
+		}
 		claim, ok := event.Object.(*corev1.PersistentVolumeClaim)
-		if !ok || event.Type != watch.Deleted {
-			if event.Type == watch.Error {
-				return errWatchEnded
-			}
+		if !ok || left[identify(claim)] == nil {
 			continue
 		}
-		delete(left, claim.UID)
+		left[identify(claim)] = claim
+		if event.Type == watch.Deleted {
+			delete(left, identify(claim))
+		}
 		if len(left) == 0 {
 			return nil
 		}
@@ -80,7 +128,7 @@ func (s *step) watchGone(ctx context.Context, version string, left map[types.UID
 	return errWatchEnded
 }
 
-func (s *step) listLeft(ctx context.Context, left map[types.UID]bool) (version string, err error) {
+func (s *step) listLeft(ctx context.Context, left map[identity]*corev1.PersistentVolumeClaim) (version string, err error) {
 	if !pause(ctx, resumeAfter) {
 		return "", context.Cause(ctx)
 	}
@@ -91,13 +139,15 @@ func (s *step) listLeft(ctx context.Context, left map[types.UID]bool) (version s
 	if claims.Continue != "" {
 		return "", errPartialList
 	}
-	there := map[types.UID]bool{}
+	there := map[identity]*corev1.PersistentVolumeClaim{}
 	for i := range claims.Items {
-		there[claims.Items[i].UID] = true
+		there[identify(&claims.Items[i])] = &claims.Items[i]
 	}
-	for uid := range left {
-		if !there[uid] {
-			delete(left, uid)
+	for id := range left {
+		if there[id] == nil {
+			delete(left, id)
+		} else {
+			left[id] = there[id]
 		}
 	}
 	return claims.ResourceVersion, nil

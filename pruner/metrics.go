@@ -43,7 +43,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "pvc_pruner_volumes_retained_total", Help: "PersistentVolumes that stayed after their claim was deleted, because of reclaim policy Retain.",
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pvc_pruner_failures_total", Help: "What could not be done and will be tried again, by what it was: read, delete, store.",
+			Name: "pvc_pruner_failures_total", Help: "What could not be done and will be tried again, by what it was: read, delete, store, fence.",
 		}, []string{"operation"}),
 		prunes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pvc_pruner_prunes_total", Help: "Pending prunes that ended, by how: completed or cancelled.",

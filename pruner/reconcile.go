@@ -25,6 +25,7 @@ type reconciler struct {
 	memory   *memory
 	events   *reporter
 	metrics  *metrics
+	fence    *fencer
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -50,12 +51,19 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil // a newer version is on its way to us
 	case err != nil:
 		r.metrics.failures.WithLabelValues("store").Inc()
-		r.reportUnreachable(ctx, set, err)
+		if unenforced(err) {
+			r.reportUnenforced(ctx, set, err)
+		}
 		return ctrl.Result{}, err
 	}
 	if c := r.memory.takeCancelled(set); c != nil {
 		r.metrics.prunes.WithLabelValues("cancelled").Inc()
 		r.events.say(ctx, set, cancelledNotice(plan, *c))
+	}
+	if fence := policy.ReadFence(stored.Annotations); fence.Stands(r.now()) {
+		// Another process deletes, or did when it crashed. Whatever becomes of the set, the
+		// fence has to be taken away when it is over.
+		return ctrl.Result{RequeueAfter: fence.Until.Sub(r.now())}, nil
 	}
 	if !plan.Controls.Enabled {
 		r.metrics.hold(set.UID, nil, nil)
@@ -69,6 +77,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *reconciler) account(ctx context.Context, set *appsv1.StatefulSet) (*appsv1.StatefulSet, error) {
 	counts, first := r.memory.seen(set)
 	next := policy.Observe(set, counts, first, r.defaults, r.now())
+	if !policy.ReadFence(set.Annotations).Stands(r.now()) {
+		next.Fence = "" // left behind by a process that is gone, and long over
+	}
 	current := policy.ReadBookkeeping(set.Annotations)
 	stored := set
 	if !next.Equal(current) || hasStrayKeys(set, next) {
@@ -112,18 +123,14 @@ func (r *reconciler) advance(ctx context.Context, plan policy.Plan) (ctrl.Result
 	}
 	s := &step{
 		client: r.client, key: client.ObjectKeyFromObject(set), uid: set.UID, now: r.now,
-		plan: func(live *appsv1.StatefulSet) policy.Plan { return policy.NewPlan(live, r.defaults) },
-		log:  ctrl.LoggerFrom(ctx),
+		plan:  func(live *appsv1.StatefulSet) policy.Plan { return policy.NewPlan(live, r.defaults) },
+		fence: r.fence, log: ctrl.LoggerFrom(ctx),
 	}
 	out, err := s.run(ctx)
 	if err != nil {
 		r.metrics.failures.WithLabelValues("read").Inc()
 	}
-	r.report(ctx, out)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	return r.conclude(ctx, out)
+	return r.conclude(ctx, out, err)
 }
 
 // held waits for what holds the whole set: until a time, or for an event.
@@ -138,20 +145,59 @@ func (r *reconciler) held(ctx context.Context, plan policy.Plan, hold *policy.Ho
 	return ctrl.Result{}
 }
 
-// conclude completes the record if nothing is left to do, and otherwise says when to look again.
-func (r *reconciler) conclude(ctx context.Context, out outcome) (ctrl.Result, error) {
-	switch {
-	case out.hold != nil:
+// conclude closes a step, reports it, and says when to look again. stepErr is what could
+// not be read.
+func (r *reconciler) conclude(ctx context.Context, out outcome, stepErr error) (ctrl.Result, error) {
+	if out.hold != nil {
+		r.report(ctx, out)
 		return r.held(ctx, out.plan, out.hold), nil
+	}
+	if stepErr != nil && out.stopped == nil {
+		out.stopped = stepErr // not finished, whatever was judged before
+	}
+	var completed bool
+	var err error
+	if out.plan.Set != nil {
+		summary := r.tally(out)
+		if completed, err = r.settle(ctx, out, summary); completed {
+			r.completed(out, summary)
+		}
+		r.report(ctx, out)
+	}
+	switch {
+	case stepErr != nil:
+		return ctrl.Result{}, errors.Join(stepErr, err)
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	return r.lookAgain(ctx, out, completed)
+}
+
+// completed counts a prune that is over.
+func (r *reconciler) completed(out outcome, summary policy.Summary) {
+	r.memory.change(out.plan.Set, func(s *sighting) { s.done = progress{} })
+	r.metrics.prunes.WithLabelValues("completed").Inc()
+	if summary.Claims > 0 {
+		r.metrics.reclaimed.Observe(r.now().Sub(out.plan.Bookkeeping.Window.Since).Seconds())
+	}
+}
+
+// lookAgain says when a set whose step is closed is to be looked at again.
+func (r *reconciler) lookAgain(ctx context.Context, out outcome, completed bool) (ctrl.Result, error) {
+	switch {
 	case errors.Is(out.stopped, errMoved):
 		ctrl.LoggerFrom(ctx).Info("Broke off", "cause", out.stopped.Error())
 		return ctrl.Result{}, nil // the change is on its way to us
+	case errors.Is(out.stopped, errFenceEnds):
+		return ctrl.Result{RequeueAfter: time.Second}, nil // more claims than one fence has time for
 	case out.stopped != nil:
 		return ctrl.Result{}, fmt.Errorf("prune: %w", out.stopped)
+	case len(out.ambiguous) > 0:
+		return ctrl.Result{RequeueAfter: max(time.Until(policy.ReadFence(out.plan.Set.Annotations).Until), time.Second)}, nil
 	case len(out.failed) > 0:
 		return ctrl.Result{}, fmt.Errorf("delete %d claims: %w", len(out.failed), out.failed[0].err)
-	case out.finished():
-		return ctrl.Result{}, r.complete(ctx, out)
+	case completed, out.finished(): // finished, but changed since: the change is on its way to us
+		return ctrl.Result{}, nil
 	}
 	due, _ := out.plan.Due()
 	return ctrl.Result{RequeueAfter: policy.NextLook(r.now().Sub(due))}, nil

@@ -2,11 +2,8 @@ package pruner
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,16 +27,15 @@ func (r *reconciler) report(ctx context.Context, out outcome) {
 	if deleted := slices.Concat(out.deleted, out.dying); len(deleted) > 0 {
 		r.metrics.claims.Add(float64(len(deleted)))
 		r.metrics.bytes.Add(float64(total(deleted)))
-		r.memory.change(set, func(s *sighting) { s.done.deleted = append(s.done.deleted, deleted...) })
 		r.events.say(ctx, set, prunedNotice(out.plan, deleted))
 		r.reportRetained(ctx, set, deleted)
 	}
-	if len(out.dying) > 0 && out.stopped == nil {
-		r.events.say(ctx, set, dyingNotice(out.dying))
+	if failed := slices.Concat(out.failed, out.ambiguous); len(failed) > 0 {
+		r.metrics.failures.WithLabelValues("delete").Add(float64(len(failed)))
+		r.events.say(ctx, set, failedNotice(failed))
 	}
-	if len(out.failed) > 0 {
-		r.metrics.failures.WithLabelValues("delete").Add(float64(len(out.failed)))
-		r.events.say(ctx, set, failedNotice(out.failed))
+	if unenforced(out.stopped) {
+		r.reportUnenforced(ctx, set, out.stopped)
 	}
 	if out.stopped != nil {
 		return // the verdicts are about a set that has changed since
@@ -47,7 +43,7 @@ func (r *reconciler) report(ctx context.Context, out outcome) {
 	if out.plan.Controls.DryRun && out.hold == nil {
 		r.events.say(ctx, set, dryRunNotice(out.plan, out.verdicts))
 	}
-	for _, n := range verdictNotices(out.verdicts) {
+	for _, n := range verdictNotices(slices.Concat(out.verdicts, out.dying)) {
 		r.events.say(ctx, set, n)
 	}
 }
@@ -75,65 +71,18 @@ func (r *reconciler) reportRetained(ctx context.Context, set *appsv1.StatefulSet
 	}
 }
 
-// reportUnreachable tells that bookkeeping could not be written because admission
-// does not work. Without bookkeeping nothing is deleted.
-func (r *reconciler) reportUnreachable(ctx context.Context, set *appsv1.StatefulSet, err error) {
-	if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed calling webhook") {
-		return
-	}
+// reportUnenforced tells that our own webhook does not do its part. Without it there
+// is neither bookkeeping nor a fence, and nothing is deleted.
+func (r *reconciler) reportUnenforced(ctx context.Context, set *appsv1.StatefulSet, err error) {
+	r.metrics.failures.WithLabelValues("fence").Inc()
 	r.events.say(ctx, set, notice{
 		reason: EventFenceNotEnforced, about: "webhook",
-		note: "the admission webhook does not answer; scaling goes on, and nothing is deleted until it answers: " + err.Error(),
+		note: "nothing is deleted until the admission webhook of pvc-pruner answers; scaling goes on: " + err.Error(),
 	})
 }
 
-// complete stores that the prune is finished, unless the set has changed meanwhile
-// in anything that matters; then the next look sees to it.
-func (r *reconciler) complete(ctx context.Context, out outcome) error {
-	set := out.plan.Set
-	var done progress
-	r.memory.change(set, func(s *sighting) { done = s.done })
-	summary := policy.Summary{
-		At: r.now().UTC().Truncate(time.Second), Ordinals: ordinals(done.deleted), Claims: len(done.deleted), Bytes: total(done.deleted),
-	}
-	err := r.storeCompleted(ctx, out.plan, summary)
-	if apierrors.IsNotFound(err) || errors.Is(err, errMoved) {
-		return nil // the change is on its way to us
-	}
-	if err != nil {
-		return fmt.Errorf("complete the record: %w", err)
-	}
-	r.memory.change(set, func(s *sighting) { s.done = progress{} })
-	r.metrics.prunes.WithLabelValues("completed").Inc()
-	if window := out.plan.Bookkeeping.Window; len(done.deleted) > 0 {
-		r.metrics.reclaimed.Observe(r.now().Sub(window.Since).Seconds())
-	}
-	return nil
-}
-
-// completeTries bounds how often the completing write follows a status that moved on.
-const completeTries = 5
-
-func (r *reconciler) storeCompleted(ctx context.Context, planned policy.Plan, summary policy.Summary) error {
-	replicas, _ := policy.Replicas(planned.Set)
-	set := planned.Set
-	var err error
-	for range completeTries {
-		b, encodeErr := policy.ReadBookkeeping(set.Annotations).Completed(replicas, summary)
-		if encodeErr != nil {
-			return encodeErr
-		}
-		if _, err = store(ctx, r.client, set, b); !apierrors.IsConflict(err) {
-			return err
-		}
-		live, getErr := r.client.AppsV1().StatefulSets(set.Namespace).Get(ctx, set.Name, metav1.GetOptions{})
-		if getErr != nil {
-			return fmt.Errorf("get StatefulSet: %w", getErr)
-		}
-		if why := moved(planned, policy.NewPlan(live, r.defaults)); why != nil {
-			return why
-		}
-		set = live
-	}
-	return err
+// webhookDown says whether a write failed because the API server could not ask our
+// webhook about it.
+func webhookDown(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
 }

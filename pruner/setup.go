@@ -34,6 +34,9 @@ type Options struct {
 	Client kubernetes.Interface
 	// Defaults hold where a StatefulSet has no annotation of its own.
 	Defaults policy.Controls
+	// FenceMargin before the end of a fence nothing more is deleted; it covers DELETEs
+	// under way and clocks that differ.
+	FenceMargin time.Duration
 	// Workers is how many StatefulSets are handled at once.
 	Workers int
 	// Registry takes the metrics.
@@ -50,9 +53,16 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
+	if opts.FenceMargin < deleteDeadline || opts.FenceMargin >= policy.FenceLifetime {
+		return fmt.Errorf("pruner: FenceMargin %s is not between %s and %s", opts.FenceMargin, deleteDeadline, policy.FenceLifetime)
+	}
 	metrics, err := newMetrics(opts.Registry)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
+	}
+	fence, err := newFencer(opts.Client, opts.FenceMargin)
+	if err != nil {
+		return err
 	}
 	r := &reconciler{
 		cache:    mgr.GetCache(),
@@ -62,6 +72,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		memory:   newMemory(opts.Defaults),
 		events:   newReporter(opts.Client, opts.Clock),
 		metrics:  metrics,
+		fence:    fence,
 	}
 	c, err := controller.New("pruner", mgr, controller.Options{
 		Reconciler:              r,

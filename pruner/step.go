@@ -2,11 +2,14 @@ package pruner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,30 +26,36 @@ const (
 	conflictPause  = 100 * time.Millisecond
 )
 
-// step is one attempt to prune one StatefulSet: live reads, verdicts, deletes. It
-// does not know where the plan comes from; the caller's plan function turns the live
+// step is one attempt to prune one StatefulSet: live reads, verdicts, a fence, deletes.
+// It does not know where the plan comes from; the caller's plan function turns the live
 // object into controls and bookkeeping.
 type step struct {
 	client kubernetes.Interface
 	key    types.NamespacedName
 	uid    types.UID
 	plan   func(*appsv1.StatefulSet) policy.Plan
-	now    func() time.Time
-	log    logr.Logger
+	// fence is nil for callers whose StatefulSet nobody scales while they prune it.
+	fence *fencer
+	now   func() time.Time
+	log   logr.Logger
 }
 
 // outcome is what a step saw and did.
 type outcome struct {
-	// plan is the live object, read at the beginning.
+	// plan is the live object: with the fence, if one was put up.
 	plan policy.Plan
 	// hold: nothing was looked at, and why.
 	hold *policy.Hold
+	// fenced: our fence stands on the object of the plan.
+	fenced bool
 	// verdicts of the last round, less those that were deleted.
 	verdicts []policy.Verdict
 	// deleted claims are gone; dying ones were deleted and have not gone in time.
 	deleted, dying []policy.Verdict
 	// failed are the deletes that the API server refused.
 	failed []failure
+	// ambiguous are deletes that may or may not have happened, or still may.
+	ambiguous []failure
 	// stopped: the deletions were broken off, and why.
 	stopped error
 }
@@ -58,7 +67,7 @@ type failure struct {
 
 // finished says whether the prune is complete: no claim is left to delete or wait for.
 func (o outcome) finished() bool {
-	return o.hold == nil && o.stopped == nil && len(o.failed) == 0 && len(o.dying) == 0 &&
+	return o.hold == nil && o.stopped == nil && len(o.failed)+len(o.ambiguous)+len(o.dying) == 0 &&
 		!o.plan.Controls.DryRun && policy.Finished(o.verdicts)
 }
 
@@ -76,19 +85,71 @@ func (s *step) run(ctx context.Context) (outcome, error) {
 	if out.hold = out.plan.SetGates(s.uid, s.now()); out.hold != nil {
 		return out, nil
 	}
+	// A first look, before anybody is kept from scaling: most often all that is left
+	// must wait.
+	snapshot, _, err := s.readSnapshot(ctx, set)
+	if err != nil {
+		return out, err
+	}
+	out.verdicts = out.plan.Verdicts(snapshot)
+	if out.plan.Controls.DryRun || !slices.ContainsFunc(out.verdicts, deletable) {
+		return out, nil
+	}
+	return s.prune(ctx, out)
+}
+
+func deletable(v policy.Verdict) bool { return v.Decision == policy.Delete }
+
+// prune deletes behind a fence, and keeps the fence until the claims are gone. The
+// caller takes it down.
+func (s *step) prune(ctx context.Context, out outcome) (outcome, error) {
+	if s.fence != nil {
+		plan, until, err := s.raiseFence(ctx, out.plan)
+		if err != nil {
+			out.stopped = err
+			return out, nil
+		}
+		out.plan, out.fenced = plan, true
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, until, errFenceEnds)
+		defer cancel()
+	}
 	guarded, stop := s.guard(ctx, out.plan)
 	defer stop()
-	err = s.prune(guarded, &out)
+	err := s.proveFence(guarded, out.plan)
+	if err == nil {
+		err = s.deleteAll(guarded, &out)
+	}
 	if cause := context.Cause(guarded); cause != nil {
 		// The reads that failed did so because the step was broken off.
 		out.stopped, err = cause, nil
+	} else if errors.Is(err, errNotFenced) {
+		out.stopped, err = err, nil
 	}
 	return out, err
 }
 
-// prune judges and deletes until no delete meets a conflict, then waits for the
+func (s *step) raiseFence(ctx context.Context, plan policy.Plan) (policy.Plan, time.Time, error) {
+	fenced, until, err := s.fence.raise(ctx, plan, s.plan)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return plan, until, fmt.Errorf("%w before the fence stood", errMoved)
+	case err != nil:
+		return plan, until, fmt.Errorf("put up the fence: %w", err)
+	}
+	return fenced, until, nil
+}
+
+func (s *step) proveFence(ctx context.Context, plan policy.Plan) error {
+	if s.fence == nil {
+		return nil
+	}
+	return s.fence.prove(ctx, plan)
+}
+
+// deleteAll judges and deletes until no delete meets a conflict, then waits for the
 // claims to go.
-func (s *step) prune(ctx context.Context, out *outcome) error {
+func (s *step) deleteAll(ctx context.Context, out *outcome) error {
 	var accepted []policy.Verdict
 	var since string
 	for round := range conflictRounds {
@@ -100,32 +161,35 @@ func (s *step) prune(ctx context.Context, out *outcome) error {
 			since = version
 		}
 		out.verdicts = without(out.plan.Verdicts(snapshot), accepted)
-		if out.plan.Controls.DryRun {
-			return nil
-		}
 		attempt := s.deleteUnused(ctx, out.verdicts)
 		accepted = append(accepted, attempt.accepted...)
-		out.failed = attempt.failed
+		out.failed, out.ambiguous = attempt.failed, attempt.ambiguous
 		out.verdicts = without(out.verdicts, attempt.accepted)
-		if len(attempt.conflicts) == 0 || !pause(ctx, conflictPause<<round) {
+		if len(attempt.conflicts) == 0 || len(attempt.ambiguous) > 0 || !pause(ctx, conflictPause<<round) {
 			break
 		}
 	}
-	gone, err := s.awaitGone(ctx, since, accepted)
-	out.deleted = gone
-	out.dying = without(accepted, gone)
-	return err
+	out.deleted, out.dying = s.awaitGone(ctx, since, accepted)
+	return nil
 }
 
-// without returns the verdicts whose claims are not among others, by UID.
+// identity of a claim: one with the same name and another UID is another claim.
+type identity struct {
+	name string
+	uid  types.UID
+}
+
+func identify(claim *corev1.PersistentVolumeClaim) identity { return identity{claim.Name, claim.UID} }
+
+// without returns the verdicts whose claims are not among others.
 func without(verdicts, others []policy.Verdict) []policy.Verdict {
-	drop := map[types.UID]bool{}
+	drop := map[identity]bool{}
 	for _, o := range others {
-		drop[o.Claim.UID] = true
+		drop[identify(o.Claim)] = true
 	}
 	var rest []policy.Verdict
 	for _, v := range verdicts {
-		if !drop[v.Claim.UID] {
+		if !drop[identify(v.Claim)] {
 			rest = append(rest, v)
 		}
 	}

@@ -19,6 +19,15 @@ var (
 	errPartialList = errors.New("the API server returned a list in part")
 	errMoved       = errors.New("the StatefulSet changed")
 	errStepDone    = errors.New("the step is over")
+	errStalled     = errors.New("the watch of the StatefulSet stalled")
+)
+
+// watchFor is how long one watch lasts, and stallAfter when one that does not end by
+// itself counts as broken: a connection that died in silence must not look like a set
+// that nobody touches.
+const (
+	watchFor   = 10 * time.Second
+	stallAfter = 12 * time.Second
 )
 
 // resumeAfter is the pause before a watch that ended is opened again, so that a
@@ -75,10 +84,14 @@ func (s *step) follow(ctx context.Context, plan policy.Plan) error {
 
 // followOnce follows one watch until it ends, and returns the last version it saw.
 func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stallAfter, errStalled)
+	defer cancel()
+	seconds := int64(watchFor / time.Second)
 	w, err := s.client.AppsV1().StatefulSets(s.key.Namespace).Watch(ctx, metav1.ListOptions{
 		FieldSelector:       fields.OneTermEqualSelector("metadata.name", s.key.Name).String(),
 		ResourceVersion:     version,
 		AllowWatchBookmarks: true,
+		TimeoutSeconds:      &seconds,
 	})
 	if err != nil {
 		return version, fmt.Errorf("watch StatefulSet: %w", err)
@@ -103,6 +116,9 @@ func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string)
 		if why := moved(plan, s.plan(set)); why != nil {
 			return version, why
 		}
+	}
+	if ctx.Err() != nil {
+		return version, context.Cause(ctx)
 	}
 	return version, nil
 }

@@ -108,15 +108,6 @@ func eventFor(v policy.Verdict) string {
 	return ""
 }
 
-// dyingNotice names the finalizers that hold claims which we deleted.
-func dyingNotice(dying []policy.Verdict) notice {
-	about := names(dying)
-	return notice{
-		reason: EventBlocked, about: strings.Join(about, ";"),
-		note: nameList(about, int64(len(about))) + " deleted, but still held by finalizers or by a pod",
-	}
-}
-
 func dryRunNotice(p policy.Plan, verdicts []policy.Verdict) notice {
 	var unused []policy.Verdict
 	for _, v := range verdicts {

@@ -20,7 +20,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pvc_pruner_admission_requests_total",
-			Help: "Admission requests answered, by endpoint and decision: allowed, denied, or error for those that could not be judged.",
+			Help: "Admission requests answered, by endpoint and decision: allowed, denied, fenced (refused while claims are being deleted, the dry runs of the pruner included), or error for those that could not be judged.",
 		}, []string{"endpoint", "decision"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pvc_pruner_admission_duration_seconds", Help: "Time to answer an admission request, by endpoint.",
@@ -38,7 +38,11 @@ func (m *metrics) measure(endpoint string, h admission.Handler) admission.Handle
 		m.duration.WithLabelValues(endpoint).Observe(time.Since(began).Seconds())
 		m.requests.WithLabelValues(endpoint, decision(resp)).Inc()
 		if !resp.Allowed {
-			ctrl.LoggerFrom(ctx).Info("Refused request", "operation", req.Operation, "subResource", req.SubResource, "cause", resp.Result.Message)
+			level := 0
+			if req.DryRun != nil && *req.DryRun {
+				level = 1 // among these are the proofs of every prune
+			}
+			ctrl.LoggerFrom(ctx).V(level).Info("Refused request", "operation", req.Operation, "subResource", req.SubResource, "cause", resp.Result.Message)
 		}
 		return resp
 	})
@@ -50,6 +54,8 @@ func decision(resp admission.Response) string {
 		return "allowed"
 	case resp.Result.Code == http.StatusForbidden:
 		return "denied"
+	case resp.Result.Code == http.StatusConflict:
+		return "fenced"
 	}
 	return "error"
 }

@@ -3,12 +3,15 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -25,6 +28,7 @@ type validator struct {
 	self     string
 	defaults policy.Controls
 	now      func() time.Time
+	gate     *gatekeeper
 	reviews  authorizationclient.SubjectAccessReviewInterface
 }
 
@@ -49,8 +53,29 @@ func (v *validator) Handle(ctx context.Context, req admission.Request) admission
 			return resp
 		}
 	}
+	if stored != nil {
+		if refusal := v.gate.hold(ctx, updateOf(req, stored, updated), policy.ReadFence(before)); refusal != nil {
+			return *refusal
+		}
+	}
 	return admission.Allowed("").WithWarnings(
 		setWarnings(stored, policy.NewPlan(updated, v.defaults), v.defaults, v.now())...)
+}
+
+// updateOf is an update of a StatefulSet as a fence sees it.
+func updateOf(req admission.Request, stored, updated *appsv1.StatefulSet) change {
+	replicas, ok := policy.Replicas(updated)
+	if !ok {
+		replicas = math.MaxInt32
+	}
+	c := policy.ReadControls(updated.Annotations, policy.Controls{})
+	return change{
+		set:   types.NamespacedName{Namespace: req.Namespace, Name: req.Name},
+		start: policy.Start(updated), replicas: replicas,
+		controls: policy.ControlsChanged(stored.Annotations, updated.Annotations),
+		brake:    !c.Enabled || c.Paused,
+		dryRun:   req.DryRun != nil && *req.DryRun,
+	}
 }
 
 func refuse(problems []policy.Problem) admission.Response {

@@ -2,35 +2,32 @@ package webhook
 
 import (
 	"context"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+	"time"
 )
 
-// lookupDeadline bounds the look into the cache, which waits while it fills.
-const lookupDeadline = time.Second
-
-// scaler answers for the scale subresource. A Scale carries no annotations, so all it
-// can do is to say what will happen: the pruner accounts for the change when it sees
-// it on the StatefulSet. Everything that goes wrong here allows.
+// scaler answers for the scale subresource. A Scale carries no annotations, so the
+// StatefulSet is read live. All it can do is to hold a scale-up behind a fence and to
+// say what will happen: the pruner accounts for the change when it sees it on the
+// StatefulSet. What goes wrong here allows, unless a fence was seen.
 type scaler struct {
-	self     string
 	defaults policy.Controls
 	now      func() time.Time
-	sets     client.Reader
+	gate     *gatekeeper
+	cached   client.Reader
 }
 
 // Handle implements admission.Handler.
 func (s *scaler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if req.UserInfo.Username == s.self {
-		return admission.Allowed("")
-	}
 	from, err := decode[autoscalingv1.Scale](req.OldObject)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Scale not understood; allowed")
@@ -41,24 +38,46 @@ func (s *scaler) Handle(ctx context.Context, req admission.Request) admission.Re
 		ctrl.LoggerFrom(ctx).Error(err, "Scale not understood; allowed")
 		return admission.Allowed("")
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookupDeadline)
-	defer cancel()
-	set := &appsv1.StatefulSet{}
-	if err := s.sets.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: req.Name}, set); err != nil {
-		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "StatefulSet of a Scale not found; allowed")
+	key := types.NamespacedName{Namespace: req.Namespace, Name: req.Name}
+	set, err := s.read(ctx, key)
+	if err != nil {
+		if !apierrors.IsNotFound(err) {
+			ctrl.LoggerFrom(ctx).Error(err, "StatefulSet of a Scale not read; allowed")
 		}
 		return admission.Allowed("")
+	}
+	c := change{
+		set: key, start: policy.Start(set), replicas: to.Spec.Replicas,
+		dryRun: req.DryRun != nil && *req.DryRun,
+	}
+	if refusal := s.gate.hold(ctx, c, policy.ReadFence(set.Annotations)); refusal != nil {
+		return *refusal
 	}
 	return admission.Allowed("").WithWarnings(s.warnings(set, from.Spec.Replicas, to.Spec.Replicas)...)
 }
 
-// warnings says what the change means, as far as the cached set tells.
-func (s *scaler) warnings(cached *appsv1.StatefulSet, from, to int32) []string {
-	if !policy.OptedIn(cached.Annotations) {
+// read reads the set live. Where that fails, the cached copy serves if it shows a fence:
+// a cached read may protect, and nothing else.
+func (s *scaler) read(ctx context.Context, key types.NamespacedName) (*appsv1.StatefulSet, error) {
+	live, err := s.gate.look(ctx, key)
+	if err == nil || apierrors.IsNotFound(err) {
+		return live, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	cached := &appsv1.StatefulSet{}
+	if cacheErr := s.cached.Get(ctx, key, cached); cacheErr != nil || !policy.ReadFence(cached.Annotations).Stands(s.now()) {
+		return nil, err
+	}
+	return cached, nil
+}
+
+// warnings says what the change means.
+func (s *scaler) warnings(set *appsv1.StatefulSet, from, to int32) []string {
+	if !policy.OptedIn(set.Annotations) {
 		return nil
 	}
-	stored, updated := cached.DeepCopy(), cached.DeepCopy()
+	stored, updated := set.DeepCopy(), set.DeepCopy()
 	stored.Spec.Replicas, updated.Spec.Replicas = &from, &to
 	after := policy.NewPlan(updated, s.defaults)
 	after.Bookkeeping = policy.OnUpdate(stored, updated, s.defaults, s.now())

@@ -25,7 +25,8 @@ const (
 type Options struct {
 	// Reader reads StatefulSets, from a cache: what it says ends up in warnings only.
 	Reader client.Reader
-	// Client asks for access reviews.
+	// Client asks for access reviews, and reads StatefulSets live where a fence may
+	// stand. It must not be throttled: the pruner's work must not delay an answer.
 	Client kubernetes.Interface
 	// Self is pvc-pruner's own user name, as a SelfSubjectReview tells it. Requests of
 	// this user, and of no other, carry bookkeeping of their own.
@@ -50,10 +51,11 @@ func Setup(server ctrlwebhook.Server, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
+	gate := &gatekeeper{sets: opts.Client.AppsV1(), now: opts.Clock}
 	for path, handler := range map[string]admission.Handler{
 		MutatePath:   &bookkeeper{self: opts.Self, defaults: opts.Defaults, now: opts.Clock},
-		ValidatePath: &validator{self: opts.Self, defaults: opts.Defaults, now: opts.Clock, reviews: opts.Client.AuthorizationV1().SubjectAccessReviews()},
-		ScalePath:    &scaler{self: opts.Self, defaults: opts.Defaults, now: opts.Clock, sets: opts.Reader},
+		ValidatePath: &validator{self: opts.Self, defaults: opts.Defaults, now: opts.Clock, gate: gate, reviews: opts.Client.AuthorizationV1().SubjectAccessReviews()},
+		ScalePath:    &scaler{defaults: opts.Defaults, now: opts.Clock, gate: gate, cached: opts.Reader},
 	} {
 		server.Register(path, &admission.Webhook{Handler: m.measure(path, handler)})
 	}

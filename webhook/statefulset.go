@@ -24,12 +24,12 @@ type bookkeeper struct {
 
 // Handle implements admission.Handler.
 func (b *bookkeeper) Handle(_ context.Context, req admission.Request) admission.Response {
-	if req.UserInfo.Username == b.self {
-		return admission.Allowed("")
-	}
 	stored, updated, err := readSets(req)
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if req.UserInfo.Username == b.self {
+		return b.stamp(stored, updated)
 	}
 	var bookkeeping policy.Bookkeeping
 	var before map[string]string
@@ -47,6 +47,19 @@ func (b *bookkeeper) Handle(_ context.Context, req admission.Request) admission.
 		resp = resp.WithWarnings(fit("pvc-pruner ignored ", tampered, int64(len(tampered)), ": only pvc-pruner itself writes that"))
 	}
 	return resp
+}
+
+// stamp ends a fence that the pruner puts up by the clock of those who enforce it, so
+// that they agree on the time. The rest of what the pruner writes stays as it is.
+func (b *bookkeeper) stamp(stored, updated *appsv1.StatefulSet) admission.Response {
+	value, ok, err := policy.Stamp(stored, updated, b.now())
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if !ok {
+		return admission.Allowed("")
+	}
+	return admission.Patched("", jsonpatch.NewOperation("replace", "/metadata/annotations/"+escape(policy.KeyFence), value))
 }
 
 // foreignKeys are the bookkeeping keys to which the request gave a value of its own:

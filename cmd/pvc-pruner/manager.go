@@ -33,9 +33,10 @@ import (
 const (
 	// startDeadline bounds the questions to the API server before the manager starts.
 	startDeadline = 30 * time.Second
-	// shutdownDeadline is how long work in flight may take after SIGTERM. One DELETE
-	// takes at most 5 s; the kubelet's default grace period is 30 s.
-	shutdownDeadline = 20 * time.Second
+	// shutdownDeadline is how long work in flight may take after SIGTERM: one DELETE of at
+	// most 5 s, the wait until what was deleted is gone, the fence's end. The kubelet's
+	// default grace period is 30 s.
+	shutdownDeadline = 28 * time.Second
 )
 
 // run serves until the context ends.
@@ -62,13 +63,19 @@ func run(ctx context.Context, o options) error {
 	defaults := policy.DefaultControls(time.Duration(o.delay))
 	if o.pruner {
 		if err := pruner.Setup(mgr, pruner.Options{
-			Client: clientset, Defaults: defaults, Workers: o.workers, Registry: metrics.Registry,
+			Client: clientset, Defaults: defaults, FenceMargin: o.fenceMargin, Workers: o.workers, Registry: metrics.Registry,
 		}); err != nil {
 			return fmt.Errorf("set up pruner: %w", err)
 		}
 	}
 	if o.webhook {
-		if err := setupWebhook(ctx, mgr, clientset, defaults, o); err != nil {
+		unthrottled := rest.CopyConfig(config)
+		unthrottled.QPS = -1 // an answer must not wait for the pruner's work
+		answering, err := kubernetes.NewForConfig(unthrottled)
+		if err != nil {
+			return fmt.Errorf("create client: %w", err)
+		}
+		if err := setupWebhook(ctx, mgr, answering, defaults, o); err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,7 @@ type options struct {
 	metricsAddress       string
 	healthAddress        string
 	delay                delayValue
+	fenceMargin          time.Duration
 	workers              int
 	qps                  float32
 	burst                int
@@ -101,6 +102,7 @@ func (o *options) register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.certHosts, "cert-hosts", []string{"localhost", "127.0.0.1"}, "`names` and addresses that the certificate of --self-signed-cert is valid for")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics, plain HTTP; 0 turns it off")
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, plain HTTP; 0 turns it off")
+	fs.DurationVar(&o.fenceMargin, "fence-margin", policy.FenceMargin, "nothing is deleted in this last part of the minute for which a scale-up can be held; raise it where clocks differ by more than a few seconds; 5s to 50s")
 	fs.IntVar(&o.workers, "workers", 16, "`number` of StatefulSets pruned at once")
 	fs.Float32Var(&o.qps, "kube-api-qps", 50, "requests per second to the API server, on average")
 	fs.IntVar(&o.burst, "kube-api-burst", 100, "requests to the API server at once; at least --kube-api-qps")
@@ -142,6 +144,7 @@ func (o *options) validate() error {
 		check(!o.selfSigned || len(o.certHosts) > 0, "--self-signed-cert needs at least one of --cert-hosts"),
 		checkAddress("--metrics-bind-address", o.metricsAddress),
 		checkAddress("--health-probe-bind-address", o.healthAddress),
+		check(o.fenceMargin >= 5*time.Second && o.fenceMargin <= 50*time.Second, "--fence-margin: %s is out of range, accepted are 5s to 50s", o.fenceMargin),
 		check(o.workers >= 1 && o.workers <= 1000, "--workers: %d is out of range, accepted are 1 to 1000", o.workers),
 		check(o.qps > 0, "--kube-api-qps: %v is not accepted, it must be above 0", o.qps),
 		check(float32(o.burst) >= o.qps, "--kube-api-burst: %d is below --kube-api-qps (%v)", o.burst, o.qps),

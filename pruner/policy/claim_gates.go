@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -87,8 +86,8 @@ func gateTerminating(_ Plan, _ Snapshot, v Verdict) *finding {
 	if v.Claim.DeletionTimestamp == nil {
 		return nil
 	}
-	held := strings.Join(v.Claim.Finalizers, ", ")
-	return &finding{Wait, ReasonTerminating, held, "already terminating, held by the finalizers " + held}
+	v = v.Terminating()
+	return &finding{v.Decision, v.Reason, v.Subject, v.Message}
 }
 
 // gateCreatedSince keeps a claim that somebody restored or made by hand after the
@@ -131,16 +130,16 @@ func gatePod(p Plan, s Snapshot, v Verdict) *finding {
 
 func gateInUse(_ Plan, s Snapshot, v Verdict) *finding {
 	for i := range s.Pods {
-		if podNames(&s.Pods[i], v.Claim.Name) {
+		if Uses(&s.Pods[i], v.Claim.Name) {
 			return &finding{Wait, ReasonInUse, "pod/" + s.Pods[i].Name, describePod(&s.Pods[i]) + " uses it"}
 		}
 	}
 	return nil
 }
 
-// podNames says whether a pod names the claim, whatever the pod's phase: directly,
+// Uses says whether a pod names the claim, whatever the pod's phase: directly,
 // or as the claim of a generic ephemeral volume, which is called <pod>-<volume>.
-func podNames(pod *corev1.Pod, claim string) bool {
+func Uses(pod *corev1.Pod, claim string) bool {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim {

@@ -25,6 +25,7 @@ const (
 	ReasonRecordBehind      Reason = "RecordBehind"      // the bookkeeping is about another version of the object
 	ReasonStatusBehind      Reason = "StatusBehind"      // the StatefulSet controller may act on an older count
 	ReasonUndoWindow        Reason = "UndoWindow"        // the delay is not over
+	ReasonFenced            Reason = "Fenced"            // a fence stands that is not this step's
 	ReasonSnapshotClass     Reason = "SnapshotRequired"  // a snapshot is asked for, which this version cannot take
 )
 

@@ -78,7 +78,7 @@ func (p Plan) SetGates(uid types.UID, now time.Time) *Hold {
 	}
 	for _, gate := range []func(Plan, time.Time) *Hold{
 		gateOptedIn, gateInvalid, gatePending, gatePaused, gateScaledToZero,
-		gateRecord, gateStatus, gateSnapshotClass, gateWindow,
+		gateFence, gateRecord, gateStatus, gateSnapshotClass, gateWindow,
 	} {
 		if h := gate(p, now); h != nil {
 			return h
@@ -136,6 +136,19 @@ func gateScaledToZero(p Plan, _ time.Time) *Hold {
 	return &Hold{
 		Decision: Keep, Reason: ReasonScaledToZero,
 		Message: "scaled to zero; all claims are kept while " + KeyScaleToZero + " is \"keep\"",
+	}
+}
+
+// gateFence waits for a fence that stands: another process deletes behind it, or did so
+// when it crashed, or a DELETE whose end is not known may still land behind it.
+func gateFence(p Plan, now time.Time) *Hold {
+	fence := ReadFence(p.Set.Annotations)
+	if !fence.Stands(now) {
+		return nil
+	}
+	return &Hold{
+		Decision: Wait, Reason: ReasonFenced, Until: fence.Until,
+		Message: fmt.Sprintf("a fence stands until %s", fence.Until.Format(time.RFC3339)),
 	}
 }
 

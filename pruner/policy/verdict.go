@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,13 @@ func (p Plan) verdict(s Snapshot, claim *corev1.PersistentVolumeClaim, template 
 			return v
 		}
 	}
+	return v
+}
+
+// Terminating is the verdict on a claim that is on its way out, as far as it has come.
+func (v Verdict) Terminating() Verdict {
+	held := strings.Join(v.Claim.Finalizers, ", ")
+	v.Decision, v.Reason, v.Subject, v.Message = Wait, ReasonTerminating, held, "already terminating, held by the finalizers "+held
 	return v
 }
 

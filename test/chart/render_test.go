@@ -123,6 +123,7 @@ func TestRightsAreTheLeast(t *testing.T) {
 	}
 	wantCluster := []rbacv1.PolicyRule{
 		rule("apps", "statefulsets", "get list watch patch"),
+		rule("apps", "statefulsets/scale", "update"),
 		rule("", "persistentvolumeclaims", "list watch delete"),
 		rule("", "pods", "list"),
 		rule("", "persistentvolumes", "get"),

@@ -1,0 +1,121 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
+)
+
+const (
+	// holdLimit is how long a request waits for a fence; the API server waits 5 s for us.
+	holdLimit = 3 * time.Second
+	// holdPause lies between two looks at the fence.
+	holdPause = 50 * time.Millisecond
+	// lookLimit bounds one look.
+	lookLimit = time.Second
+)
+
+// gatekeeper holds changes that would reach behind a fence until it is gone.
+//
+// Letting a change through after a hold is safe: taking the fence away changed the
+// StatefulSet's resourceVersion, so the API server's compare-and-swap fails and it asks
+// again about the new object.
+type gatekeeper struct {
+	sets appsclient.StatefulSetsGetter
+	now  func() time.Time
+}
+
+// change is a request that a fence may hold.
+type change struct {
+	set             types.NamespacedName
+	start, replicas int32
+	// controls: the request changes a control annotation. Opting out while a DELETE is
+	// in flight would take the fence's protection away.
+	controls bool
+	// brake: it opts out or pauses, which must work in the end.
+	brake  bool
+	dryRun bool
+}
+
+func (c change) held(f *policy.Fence, now time.Time) bool {
+	return f.Stands(now) && (f.Crosses(c.start, c.replicas) || c.controls)
+}
+
+// hold returns nil when the change may go on, and otherwise the refusal. From the
+// moment at which a fence was seen, not knowing refuses.
+func (g *gatekeeper) hold(ctx context.Context, c change, fence *policy.Fence) *admission.Response {
+	if !c.held(fence, g.now()) {
+		return nil
+	}
+	if c.dryRun {
+		return fenced(c, fence) // a dry run must not wait; it is also how the pruner proves its fence
+	}
+	log := ctrl.LoggerFrom(ctx)
+	log.Info("Holding request until the fence is gone", "fence", fence)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, holdLimit)
+	defer cancel()
+	ticker := time.NewTicker(holdPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if c.brake && !fence.Crosses(c.start, c.replicas) {
+				return nil // the pruner's watch sees it and stops
+			}
+			return fenced(c, fence)
+		case <-ticker.C:
+		}
+		set, err := g.look(ctx, c.set)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			log.V(1).Info("Fence not read", "cause", err.Error())
+			continue
+		}
+		if fence = orSame(policy.ReadFence(set.Annotations), fence); !c.held(fence, g.now()) || set.Annotations[policy.KeyFence] == "" {
+			log.Info("Released request", "after", time.Since(began).String())
+			return nil
+		}
+	}
+}
+
+// orSame keeps the last known fence where the object has none that can be read.
+func orSame(f, last *policy.Fence) *policy.Fence {
+	if f == nil {
+		return last
+	}
+	return f
+}
+
+// look reads the StatefulSet live.
+func (g *gatekeeper) look(ctx context.Context, key types.NamespacedName) (*appsv1.StatefulSet, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	return g.sets.StatefulSets(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+}
+
+// fenced refuses with 409: for clients that means to try again, and by then the fence
+// is gone. It names the holder, by which the pruner recognises its own fence.
+func fenced(c change, f *policy.Fence) *admission.Response {
+	text := fmt.Sprintf("pvc-pruner is deleting claims of ordinal %d and above right now; try again in a few seconds, at the latest at %s (fence %s)",
+		f.From, f.Until.UTC().Format(time.RFC3339), f.Holder)
+	resp := admission.Denied(text)
+	resp.Result.Code, resp.Result.Reason = http.StatusConflict, metav1.StatusReasonConflict
+	if !c.dryRun {
+		resp = resp.WithWarnings(text)
+	}
+	return &resp
+}
