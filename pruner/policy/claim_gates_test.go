@@ -240,7 +240,7 @@ func TestClaimMadeSinceTheScaleDown(t *testing.T) {
 			Message: "created at " + when.Format(time.RFC3339) + ", after the scale-down",
 		}
 	}
-	later := func(d time.Duration) time.Time { return earlier.Add(d) }
+	later := earlier.Add
 	for name, tt := range map[string]gateCase{
 		"in the same second":                      {claim: []claimOption{madeAt(earlier)}, want: deleted},
 		"a second later, by a user":               {claim: []claimOption{madeAt(later(time.Second), "kubectl-create")}, want: kept(later(time.Second))},

@@ -243,30 +243,50 @@ func FuzzControls(f *testing.F) {
 	f.Add("true", policy.KeyRecord, "{", "example.com/x", "\x00")
 	f.Fuzz(func(t *testing.T, enabled, key1, value1, key2, value2 string) {
 		plan := ready(t, with(key1, value1, key2, value2, policy.KeyEnabled, enabled))
-		annotations, c := plan.Set.Annotations, plan.Controls
-		if c.Enabled != (enabled == "true") || policy.OptedIn(annotations) != c.Enabled {
-			t.Errorf("enabled=%q reads as %v", enabled, c.Enabled)
+		if got := plan.Controls.Enabled; got != (enabled == "true") || policy.OptedIn(plan.Set.Annotations) != got {
+			t.Errorf("enabled=%q reads as %v", enabled, got)
 		}
-		if c.Delay < 0 || c.Delay > policy.MaxDelay || c.Scope != policy.ScopeAll && c.Scope != policy.ScopeScaledDown {
-			t.Errorf("%v reads as delay %v, scope %q", annotations, c.Delay, c.Scope)
-		}
-		hold := plan.SetGates(ownUID, now)
-		switch {
-		case !c.Enabled && (hold == nil || hold.Reason != policy.ReasonNotOptedIn):
-			t.Errorf("enabled=%q is held by %+v", enabled, hold)
-		case c.Enabled && len(c.Invalid) > 0 && (hold == nil || hold.Reason != policy.ReasonInvalidAnnotation || hold.Decision != policy.Keep):
-			t.Errorf("%v with problems %v is held by %+v", annotations, c.Invalid, hold)
-		}
-		if diff := cmp.Diff(c.Invalid, policy.CheckControls(nil, annotations)); diff != "" {
-			t.Errorf("the webhook and the pruner differ (-pruner +webhook):\n%s", diff)
-		}
-		if stays := policy.CheckControls(annotations, annotations); stays != nil {
-			t.Errorf("an unchanged object is refused: %v", stays)
-		}
-		for _, p := range c.Invalid {
-			if !strings.HasPrefix(p.Key, policy.Prefix) || p.String() == "" {
-				t.Errorf("problem %+v", p)
-			}
-		}
+		checkValues(t, plan.Controls)
+		checkHeld(t, plan)
+		checkRefused(t, plan)
 	})
+}
+
+func checkValues(t *testing.T, c policy.Controls) {
+	t.Helper()
+	if c.Delay < 0 || c.Delay > policy.MaxDelay || c.Scope != policy.ScopeAll && c.Scope != policy.ScopeScaledDown {
+		t.Errorf("delay %v, scope %q", c.Delay, c.Scope)
+	}
+	for _, p := range c.Invalid {
+		if !strings.HasPrefix(p.Key, policy.Prefix) || p.String() == "" {
+			t.Errorf("problem %+v", p)
+		}
+	}
+}
+
+// checkHeld: what is not opted in, or cannot be read, holds the whole set.
+func checkHeld(t *testing.T, plan policy.Plan) {
+	t.Helper()
+	want := policy.ReasonInvalidAnnotation
+	switch {
+	case !plan.Controls.Enabled:
+		want = policy.ReasonNotOptedIn
+	case len(plan.Controls.Invalid) == 0:
+		return
+	}
+	if hold := plan.SetGates(ownUID, now); hold == nil || hold.Reason != want || hold.Decision != policy.Keep {
+		t.Errorf("%v with problems %v is held by %+v, want %s", plan.Set.Annotations, plan.Controls.Invalid, hold, want)
+	}
+}
+
+// checkRefused: the webhook refuses what the pruner cannot read, unless it stood there before.
+func checkRefused(t *testing.T, plan policy.Plan) {
+	t.Helper()
+	annotations := plan.Set.Annotations
+	if diff := cmp.Diff(plan.Controls.Invalid, policy.CheckControls(nil, annotations)); diff != "" {
+		t.Errorf("the webhook and the pruner differ (-pruner +webhook):\n%s", diff)
+	}
+	if stays := policy.CheckControls(annotations, annotations); stays != nil {
+		t.Errorf("an unchanged object is refused: %v", stays)
+	}
 }

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,46 +48,64 @@ func TestAClaimIsDeletedOnlyIfNothingSpeaksForIt(t *testing.T) {
 	})
 }
 
-// speaksFor lists what speaks for keeping a claim.
-func speaksFor(plan policy.Plan, s policy.Snapshot, claim *corev1.PersistentVolumeClaim) []string {
-	var why []string
-	add := func(speaks bool, text string) {
-		if speaks {
-			why = append(why, text)
-		}
+// reasons are what speaks for keeping a claim.
+type reasons []string
+
+func (r *reasons) add(speaks bool, text string) {
+	if speaks {
+		*r = append(*r, text)
 	}
-	template, ordinal := builtBy(plan.Set, claim.Name)
+}
+
+func speaksFor(plan policy.Plan, s policy.Snapshot, claim *corev1.PersistentVolumeClaim) (why reasons) {
+	_, ordinal := builtBy(plan.Set, claim.Name)
+	why.ofTheSet(plan, claim.Name)
+	why.ofOthers(s, claim.Name)
+	why.add(slices.ContainsFunc(s.Pods, func(pod corev1.Pod) bool {
+		return pod.Name == fmt.Sprintf("%s-%d", plan.Set.Name, ordinal)
+	}), "its pod is there")
+	why.ofTheClaim(claim)
+	scaledDown := plan.Controls.Scope != policy.ScopeAll
+	why.add(scaledDown && claim.CreationTimestamp.After(plan.Bookkeeping.Window.Since), "it was made since")
+	return why
+}
+
+func (r *reasons) ofTheSet(plan policy.Plan, claim string) {
+	template, ordinal := builtBy(plan.Set, claim)
 	start := int64(policy.Start(plan.Set))
-	add(ordinal < 0, "the set does not build its name")
-	add(ordinal < start, "it is below the start")
-	add(ordinal < start+int64(*plan.Set.Spec.Replicas), "it is in range")
-	add(plan.Controls.Scope != policy.ScopeAll && ordinal >= start+int64(*plan.Bookkeeping.Prior), "it was not scaled down")
-	add(!plan.Controls.AllowsTemplate(template), "its template is not listed")
+	r.add(ordinal < 0, "the set does not build its name")
+	r.add(ordinal < start, "it is below the start")
+	r.add(ordinal < start+int64(*plan.Set.Spec.Replicas), "it is in range")
+	r.add(plan.Controls.Scope != policy.ScopeAll && ordinal >= start+int64(*plan.Bookkeeping.Prior), "it was not scaled down")
+	r.add(!plan.Controls.AllowsTemplate(template), "its template is not listed")
+	r.add(policy.BuiltInDeletes(plan.Set), "Kubernetes deletes it")
+}
+
+func (r *reasons) ofOthers(s policy.Snapshot, claim string) {
 	for i := range s.Sets {
-		_, n := builtBy(&s.Sets[i], claim.Name)
-		add(s.Sets[i].UID != plan.Set.UID && n >= 0, "another set builds its name: "+s.Sets[i].Name)
+		_, n := builtBy(&s.Sets[i], claim)
+		r.add(s.Sets[i].UID != s.Set.UID && n >= 0, "another set builds its name: "+s.Sets[i].Name)
 	}
 	for i := range s.Pods {
-		add(s.Pods[i].Name == fmt.Sprintf("%s-%d", plan.Set.Name, ordinal), "its pod is there")
 		for _, v := range s.Pods[i].Spec.Volumes {
-			add(v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name, "pod names it: "+s.Pods[i].Name)
-			add(v.Ephemeral != nil && s.Pods[i].Name+"-"+v.Name == claim.Name, "pod made it: "+s.Pods[i].Name)
+			r.add(v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim, "pod names it: "+s.Pods[i].Name)
+			r.add(v.Ephemeral != nil && s.Pods[i].Name+"-"+v.Name == claim, "pod made it: "+s.Pods[i].Name)
 		}
 	}
 	for i := range s.Claims {
 		source := s.Claims[i].Spec.DataSource
-		add(source != nil && source.Name == claim.Name && s.Claims[i].Status.Phase != corev1.ClaimBound, "it is being cloned")
+		r.add(source != nil && source.Name == claim && s.Claims[i].Status.Phase != corev1.ClaimBound, "it is being cloned")
 	}
+}
+
+func (r *reasons) ofTheClaim(claim *corev1.PersistentVolumeClaim) {
 	for _, owner := range claim.OwnerReferences {
-		add(*owner.Controller && owner.Name == "orders", "another controller owns it")
+		r.add(*owner.Controller, "a controller that is not the set owns it")
 	}
 	keep, marked := claim.Annotations[policy.KeyKeep]
-	add(marked && keep != "false", "it is marked to be kept")
-	add(claim.DeletionTimestamp != nil, "it is terminating")
-	add(plan.Controls.Scope != policy.ScopeAll && claim.CreationTimestamp.After(plan.Bookkeeping.Window.Since), "it was made since")
-	add(len(claim.Finalizers) > 0, "a snapshot is being taken")
-	add(policy.BuiltInDeletes(plan.Set), "Kubernetes deletes it")
-	return why
+	r.add(marked && keep != "false", "it is marked to be kept")
+	r.add(claim.DeletionTimestamp != nil, "it is terminating")
+	r.add(len(claim.Finalizers) > 0, "a snapshot is being taken")
 }
 
 // builtBy finds the template and ordinal from which the set would build the name, by
