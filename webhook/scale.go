@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -12,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
-	"time"
 )
 
 // scaler answers for the scale subresource. A Scale carries no annotations, so the
