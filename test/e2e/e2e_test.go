@@ -74,7 +74,7 @@ func TestScripts(t *testing.T) {
 // start starts what the scripts need, and stops it when they are done.
 func start(t *testing.T) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pvc-pruner-e2e-")
+	dir, err := os.MkdirTemp("", "pvc-pruner-e2e-") //nolint:usetesting // the logs of a failed run stay
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,9 +21,7 @@ func remember(ctx context.Context, s *script, args []string) error {
 		if err != nil {
 			return err
 		}
-		for o, uid := range found {
-			s.remembered[o] = uid
-		}
+		maps.Copy(s.remembered, found)
 	}
 	return nil
 }
