@@ -2,6 +2,7 @@ package pruner
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,18 +32,23 @@ var (
 )
 
 // fakeCluster is client-go's fake, taught what these tests rest on: preconditions of a
-// DELETE, finalizers, watches that begin in the past and end with their context.
-// Everything else about a cluster is tested against a real API server.
+// PATCH and a DELETE, finalizers, watches that begin in the past and end with their
+// context, and a webhook that stamps and enforces fences. Everything else about a
+// cluster is tested against a real API server.
 type fakeCluster struct {
 	kubernetes.Interface
 	fake *fake.Clientset
 
 	// openSetWatch may refuse to open a watch of the set, or close it at once.
 	openSetWatch func(*openWatch) error
+	// openClaimWatch may refuse to open a watch of claims.
+	openClaimWatch func() error
 	// afterDelete is called when a DELETE has been carried out, before it is answered.
 	afterDelete func(claim string)
 	// deadlines of the DELETEs' contexts, from the moment of the call.
 	deadlines []time.Duration
+	// unstamped and unenforced say what the webhook does not do.
+	unstamped, unenforced bool
 
 	mu                       sync.Mutex
 	setWatches, claimWatches []*openWatch // in the order in which they were opened
@@ -57,6 +64,8 @@ func newFakeCluster(objects ...runtime.Object) *fakeCluster {
 	c := &fakeCluster{fake: fake.NewClientset(objects...)}
 	c.Interface = c.fake
 	c.fake.PrependReactor("delete", "persistentvolumeclaims", c.deleteClaim)
+	c.fake.PrependReactor("patch", "statefulsets", c.patchSet)
+	c.fake.PrependReactor("update", "statefulsets/scale", c.scaleSet)
 	c.fake.PrependWatchReactor("persistentvolumeclaims", c.watchClaims)
 	c.fake.PrependWatchReactor("statefulsets", c.watchSets)
 	return c
@@ -85,6 +94,60 @@ func (c *fakeCluster) deleteClaim(action k8stesting.Action) (bool, runtime.Objec
 	return true, nil, c.fake.Tracker().Delete(claimsResource, call.Namespace, call.Name)
 }
 
+// patchSet carries out a merge patch of annotations, as store sends it.
+func (c *fakeCluster) patchSet(action k8stesting.Action) (bool, runtime.Object, error) {
+	call := action.(k8stesting.PatchActionImpl)
+	obj, err := c.fake.Tracker().Get(setsResource, call.Namespace, call.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	stored := obj.(*appsv1.StatefulSet)
+	var patch struct {
+		Metadata struct {
+			UID             types.UID
+			ResourceVersion string
+			Annotations     map[string]*string
+		}
+	}
+	if err := json.Unmarshal(call.Patch, &patch); err != nil {
+		return true, nil, err
+	}
+	if patch.Metadata.UID != stored.UID || patch.Metadata.ResourceVersion != stored.ResourceVersion {
+		return true, nil, apierrors.NewConflict(setsResource.GroupResource(), call.Name, fmt.Errorf("precondition failed"))
+	}
+	updated := stored.DeepCopy()
+	for key, value := range patch.Metadata.Annotations {
+		if delete(updated.Annotations, key); value != nil {
+			updated.Annotations[key] = *value
+		}
+	}
+	if value, ok, _ := policy.Stamp(stored, updated, time.Now()); ok && !c.unstamped {
+		updated.Annotations[policy.KeyFence] = value
+	}
+	updated.ResourceVersion += "+"
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.setWatches {
+		w.Modify(updated.DeepCopy())
+	}
+	return true, updated.DeepCopy(), c.fake.Tracker().Update(setsResource, updated, call.Namespace)
+}
+
+// scaleSet refuses what a fence forbids, and otherwise accepts and does nothing.
+func (c *fakeCluster) scaleSet(action k8stesting.Action) (bool, runtime.Object, error) {
+	scale := action.(k8stesting.UpdateActionImpl).Object.(*autoscalingv1.Scale)
+	obj, err := c.fake.Tracker().Get(setsResource, namespace, scale.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	set := obj.(*appsv1.StatefulSet)
+	fence := policy.ReadFence(set.Annotations)
+	if c.unenforced || !fence.Stands(time.Now()) || !fence.Crosses(policy.Start(set), scale.Spec.Replicas) {
+		return true, scale, nil
+	}
+	return true, nil, apierrors.NewConflict(setsResource.GroupResource(), scale.Name, fmt.Errorf("fence %s", fence.Holder))
+}
+
 func newWatch(action k8stesting.Action) *openWatch {
 	return &openWatch{watch.NewRaceFreeFake(), action.(k8stesting.WatchActionImpl).ListOptions.ResourceVersion}
 }
@@ -93,6 +156,9 @@ func newWatch(action k8stesting.Action) *openWatch {
 func (c *fakeCluster) watchClaims(action k8stesting.Action) (bool, watch.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.openClaimWatch != nil {
+		return true, nil, c.openClaimWatch()
+	}
 	w := newWatch(action)
 	for _, event := range c.gone {
 		w.Action(event.Type, event.Object)
@@ -163,8 +229,24 @@ func (c *fakeCluster) deletes() []string {
 func (c *fakeCluster) step() *step {
 	return &step{
 		client: c, key: types.NamespacedName{Namespace: namespace, Name: "db"}, uid: ownUID,
-		plan: planOf, now: time.Now, log: logr.Discard(),
+		plan: planOf, fence: c.fencer(), now: time.Now, log: logr.Discard(),
 	}
+}
+
+const ownHolder = "a1b2c3d4"
+
+func (c *fakeCluster) fencer() *fencer {
+	return &fencer{client: c, holder: ownHolder, margin: policy.FenceMargin}
+}
+
+// stored is the set as it is stored, with changes that nobody has stored.
+func (c *fakeCluster) stored(t *testing.T, options ...setOption) *appsv1.StatefulSet {
+	t.Helper()
+	obj, err := c.fake.Tracker().Get(setsResource, namespace, "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed(obj.(*appsv1.StatefulSet), options...)
 }
 
 func (c *fakeCluster) AppsV1() appsclient.AppsV1Interface { return fakeApps{c.Interface.AppsV1()} }
@@ -179,6 +261,13 @@ func (a fakeApps) StatefulSets(namespace string) appsclient.StatefulSetInterface
 
 type fakeSets struct {
 	appsclient.StatefulSetInterface
+}
+
+func (s fakeSets) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*appsv1.StatefulSet, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return s.StatefulSetInterface.Patch(ctx, name, pt, data, opts, subresources...)
 }
 
 func (s fakeSets) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
@@ -228,15 +317,18 @@ func endingWith(ctx context.Context, w watch.Interface, err error) (watch.Interf
 
 // told is what a step saw and did, in words.
 type told struct {
-	Deleted, Dying, Failed, Kept []string
-	Hold                         policy.Reason
-	Stopped                      string
+	Deleted, Dying, Failed, Ambiguous, Kept []string
+	Hold                                    policy.Reason
+	Stopped                                 string
 }
 
 func tell(out outcome) told {
 	w := told{Deleted: names(out.deleted), Dying: names(out.dying)}
 	for _, f := range out.failed {
 		w.Failed = append(w.Failed, f.verdict.Claim.Name)
+	}
+	for _, f := range out.ambiguous {
+		w.Ambiguous = append(w.Ambiguous, f.verdict.Claim.Name)
 	}
 	for _, v := range out.verdicts {
 		w.Kept = append(w.Kept, fmt.Sprintf("%s: %s %s", v.Claim.Name, v.Decision, v.Reason))

@@ -89,9 +89,7 @@ func lacking(key string) setOption {
 	return func(set *appsv1.StatefulSet) { delete(set.Annotations, key) }
 }
 
-func ofObject(uid types.UID) setOption {
-	return func(set *appsv1.StatefulSet) { set.UID = uid }
-}
+func asAnotherObject(set *appsv1.StatefulSet) { set.UID = "6a7b" }
 
 func atGeneration(n int64) setOption {
 	return func(set *appsv1.StatefulSet) { set.Generation = n }

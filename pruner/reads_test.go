@@ -29,6 +29,25 @@ func TestListThatFailsEndsTheStepWithNothingDeleted(t *testing.T) {
 	}
 }
 
+func TestListThatFailsBehindTheFenceEndsTheStepWithNothingDeleted(t *testing.T) {
+	for _, resource := range []string{"persistentvolumeclaims", "statefulsets", "pods"} {
+		t.Run(resource, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newFakeCluster(newSet(5, 2), newClaim(2), newClaim(3))
+				lists := 0
+				c.on("list", resource, func(k8stesting.Action) (bool, runtime.Object, error) {
+					lists++
+					return lists == 2, nil, apierrors.NewInternalError(errors.New("etcd is away"))
+				})
+				if out, err := c.step().run(quietly(t)); !apierrors.IsInternalError(err) || !out.fenced {
+					t.Errorf("told %+v, fenced: %v, error %v", tell(out), out.fenced, err)
+				}
+				sent(t, c)
+			})
+		})
+	}
+}
+
 func TestListInPartEndsTheStepWithNothingDeleted(t *testing.T) {
 	next := metav1.ListMeta{Continue: "next"}
 	for resource, list := range map[string]runtime.Object{
@@ -64,7 +83,7 @@ func TestSetThatIsMadeWhileTheListsAreReadProtectsTheNamesItBuilds(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		ours := newSet(5, 2)
 		ours.Spec.VolumeClaimTemplates = templates("data-x")
-		theirs := newSet(1, 1, ofObject("6a7b"))
+		theirs := newSet(1, 1, asAnotherObject)
 		theirs.Name = "x-db"
 		claim := newClaim(2)
 		claim.Name = "data-x-db-2"
@@ -80,8 +99,12 @@ func TestSetThatIsMadeWhileTheListsAreReadProtectsTheNamesItBuilds(t *testing.T)
 func TestClaimThatIsMadeAfterTheClaimsWereListedIsNotJudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFakeCluster(newSet(5, 2), newClaim(2))
+		lists := 0
 		c.on("list", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
-			return false, nil, c.fake.Tracker().Add(newClaim(3))
+			if lists++; lists == 2 { // the lists behind the fence
+				return false, nil, c.fake.Tracker().Add(newClaim(3))
+			}
+			return false, nil, nil
 		})
 		run(t, c, told{Deleted: []string{"data-db-2"}})
 		sent(t, c, "data-db-2")
@@ -92,7 +115,11 @@ func TestReadThatFailsBecauseTheStepIsBrokenOffIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(quietly(t))
 		c := newFakeCluster(newSet(5, 2), newClaim(2))
+		lists := 0
 		c.on("list", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
+			if lists++; lists < 2 {
+				return false, nil, nil
+			}
 			cancel()
 			return true, nil, ctx.Err()
 		})

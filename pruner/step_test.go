@@ -63,7 +63,7 @@ func TestStepThatIsHeldLooksAtNoClaim(t *testing.T) {
 		want policy.Reason
 	}{
 		"the set is gone":            {nil, policy.ReasonDeleting},
-		"another set has its name":   {[]runtime.Object{newSet(5, 2, ofObject("6a7b"))}, policy.ReasonReplaced},
+		"another set has its name":   {[]runtime.Object{newSet(5, 2, asAnotherObject)}, policy.ReasonReplaced},
 		"the live set was opted out": {[]runtime.Object{newSet(5, 2, lacking(policy.KeyEnabled))}, policy.ReasonNotOptedIn},
 		"the live set was scaled up": {[]runtime.Object{newSet(5, 2, scaledTo(5), atGeneration(8))}, policy.ReasonRecordBehind},
 		"the live set is paused":     {[]runtime.Object{newSet(5, 2, with(policy.KeyPaused, "true"))}, policy.ReasonPaused},
