@@ -33,6 +33,11 @@ e2e: control-plane ## Run the scripts; SCRIPTS=dir runs those of another folder,
 	@E2E_SCRIPTS=$(if $(SCRIPTS),$(abspath $(SCRIPTS))) go test ./test/e2e -count=1 -timeout=30m -v \
 		$(if $(RUN),-run='TestScripts/(parallel|serial)/.*$(RUN)',-run='TestScripts')
 
+.PHONY: soak
+soak: control-plane ## Scale sets at random under an observer's eyes; ROUNDS, SETS, DURATION, SEED; NOFENCE=1 must find violations
+	@go run ./test/soak $(if $(ROUNDS),-rounds=$(ROUNDS)) $(if $(SETS),-sets=$(SETS)) $(if $(DURATION),-duration=$(DURATION)) \
+		$(if $(SEED),-seed=$(SEED)) $(if $(NOFENCE),-tags=nofence -expect-violations)
+
 .PHONY: control-plane
 control-plane: ## Build the control plane's programs into the cache folder
 	@go run ./test/cluster/cmd/control-plane

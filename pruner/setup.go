@@ -74,6 +74,9 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		metrics:  metrics,
 		fence:    fence,
 	}
+	if !fenced {
+		r.fence = nil
+	}
 	c, err := controller.New("pruner", mgr, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: opts.Workers,

@@ -43,6 +43,9 @@ func (b *bookkeeper) Handle(_ context.Context, req admission.Request) admission.
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	resp := admission.Patched("", annotationsPatch(updated, want)...)
+	if stored != nil && updated.ResourceVersion != "" && updated.ResourceVersion != stored.ResourceVersion {
+		return resp // built on an older version: the API server will refuse it in a moment
+	}
 	if tampered := foreignKeys(before, updated.Annotations, want); len(tampered) > 0 {
 		resp = resp.WithWarnings(fit("pvc-pruner ignored ", tampered, int64(len(tampered)), ": only pvc-pruner itself writes that"))
 	}

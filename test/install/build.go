@@ -17,9 +17,9 @@ func moduleRoot(ctx context.Context) (string, error) {
 }
 
 // build compiles the program into a folder and returns its path.
-func build(ctx context.Context, root, folder string) (string, error) {
+func build(ctx context.Context, root, folder, tags string) (string, error) {
 	program := filepath.Join(folder, "pvc-pruner")
-	_, err := run(ctx, root, "go", "build", "-o", program, "./cmd/pvc-pruner")
+	_, err := run(ctx, root, "go", "build", "-tags", tags, "-o", program, "./cmd/pvc-pruner")
 	return program, err
 }
 

@@ -29,6 +29,8 @@ type Options struct {
 	Split bool
 	// Log receives progress, line by line; nil discards it.
 	Log io.Writer
+	// Tags are build tags for the program, such as nofence.
+	Tags string
 	// Namespace is that of pvc-pruner itself; empty: pvc-pruner.
 	Namespace string
 }
@@ -86,7 +88,7 @@ func (i *Instance) install(ctx context.Context) error {
 		return err
 	}
 	i.progress("building pvc-pruner")
-	if i.program, err = build(ctx, root, i.options.Dir); err != nil {
+	if i.program, err = build(ctx, root, i.options.Dir, i.options.Tags); err != nil {
 		return err
 	}
 	if i.proxy, err = newProxy(ctx); err != nil {

@@ -1,0 +1,5 @@
+//go:build nofence
+
+package pruner
+
+const fenced = false

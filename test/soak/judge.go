@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// early is by how much a claim may go before its window is over by the observer's
+// clock: windows begin at whole seconds, and watches deliver late.
+const early = 1500 * time.Millisecond
+
+// judge returns what was done wrong in a history.
+func judge(h history, err error) []string {
+	if err != nil {
+		return []string{fmt.Sprintf("the observer lost track: %v", err)}
+	}
+	var violations []string
+	for _, claim := range h.claims {
+		if claim.marked == 0 {
+			continue
+		}
+		set, ordinal, ok := owner(claim.name)
+		if !ok || len(h.sets[set]) == 0 {
+			violations = append(violations, fmt.Sprintf("%s was deleted and is no set's", claim.name))
+			continue
+		}
+		for _, why := range append(judgeMark(h.sets[set], claim, ordinal), judgeDying(h, h.sets[set], claim, ordinal)...) {
+			violations = append(violations, fmt.Sprintf("%s (%s, revision %d): %s", claim.name, claim.uid, claim.marked, why))
+		}
+	}
+	return violations
+}
+
+// owner splits the name of a claim of the template data.
+func owner(claim string) (set string, ordinal int32, ok bool) {
+	parts := strings.Split(claim, "-")
+	if len(parts) != 3 || parts[0] != "data" {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(parts[2], 10, 32)
+	return parts[1], int32(n), err == nil //nolint:gosec // parsed as 32 bits
+}
+
+func (v setVersion) contains(ordinal int32) bool {
+	return ordinal >= v.start && ordinal < v.start+v.replicas
+}
+
+// judgeMark judges the moment at which a claim was deleted.
+func judgeMark(versions []setVersion, claim *life, ordinal int32) []string {
+	at := -1
+	accounted := int32(0) // ordinals below this, from start, were scaled down and may go
+	var changed time.Time // when replicas or ordinals last changed
+	for i, v := range versions {
+		if v.revision >= claim.marked {
+			break
+		}
+		var before setVersion
+		if i > 0 {
+			before = versions[i-1]
+		}
+		if i == 0 || before.replicas != v.replicas || before.start != v.start {
+			changed = v.seen
+		}
+		accounted = account(accounted, before, v, i == 0)
+		at = i
+	}
+	if at < 0 {
+		return []string{"deleted before its set was seen"}
+	}
+	v := versions[at]
+	var why []string
+	check := func(wrong bool, text string) {
+		if wrong {
+			why = append(why, text)
+		}
+	}
+	check(v.contains(ordinal), fmt.Sprintf("in range: start %d, replicas %d", v.start, v.replicas))
+	check(ordinal < v.start, "below start")
+	check(!v.enabled, "not opted in")
+	check(v.paused, "paused")
+	check(v.replicas == 0, "scaled to zero")
+	check(ordinal >= v.start+accounted, fmt.Sprintf("never scaled down: at most %d were accounted for", accounted))
+	check(claim.markedSeen.Before(changed.Add(v.delay-early)), "within the undo window")
+	return why
+}
+
+// account follows the highest count of which claims may go.
+func account(accounted int32, before, v setVersion, first bool) int32 {
+	switch {
+	case !v.enabled:
+		return 0
+	case first:
+		return v.replicas
+	case !before.enabled:
+		return max(before.replicas, v.replicas)
+	case before.start != v.start, before.replicas == 0 && v.replicas > 0:
+		return v.replicas
+	}
+	return max(accounted, v.replicas)
+}
+
+// judgeDying judges the time from a claim's deletion until it is gone.
+func judgeDying(h history, versions []setVersion, claim *life, ordinal int32) []string {
+	var why []string
+	dying := func(revision uint64) bool {
+		return revision > claim.marked && (claim.gone == 0 || revision < claim.gone)
+	}
+	for _, v := range versions {
+		if dying(v.revision) && v.contains(ordinal) {
+			why = append(why, fmt.Sprintf("in range again before it was gone: start %d, replicas %d at revision %d", v.start, v.replicas, v.revision))
+			break
+		}
+	}
+	for _, pod := range h.pods {
+		if !named(pod, claim.name) {
+			continue
+		}
+		if dying(pod.created) {
+			why = append(why, fmt.Sprintf("pod %s started on it at revision %d", pod.name, pod.created))
+		}
+		if pod.created < claim.marked && (pod.gone == 0 || pod.gone > claim.marked) {
+			why = append(why, fmt.Sprintf("deleted under pod %s", pod.name))
+		}
+	}
+	return why
+}
+
+func named(pod *life, claim string) bool {
+	for _, c := range pod.claims {
+		if c == claim {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/pvc-pruner/pvc-pruner/test/cluster"
+	"github.com/pvc-pruner/pvc-pruner/test/install"
+)
+
+type settings struct {
+	rounds   int
+	sets     int
+	duration time.Duration
+	seed     uint64
+	tags     string
+	expect   bool
+}
+
+func main() {
+	var s settings
+	flag.IntVar(&s.rounds, "rounds", 20, "how often each StatefulSet is scaled down and meddled with")
+	flag.IntVar(&s.sets, "sets", 10, "number of StatefulSets")
+	flag.DurationVar(&s.duration, "duration", time.Hour, "start no further round after this time")
+	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices") //nolint:gosec // any number will do
+	flag.StringVar(&s.tags, "tags", "", "build tags for pvc-pruner, such as nofence")
+	flag.BoolVar(&s.expect, "expect-violations", false, "fail if there is no violation: shows that the observer sees them")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, s); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1) //nolint:gocritic // stop only restores the signal handlers of a process that ends here
+	}
+}
+
+func run(ctx context.Context, s settings) (err error) {
+	fmt.Printf("soak: %d rounds, %d sets, seed %d\n", s.rounds, s.sets, s.seed)
+	plane, err := cluster.Start(ctx, cluster.Options{Log: os.Stdout})
+	if err != nil {
+		return fmt.Errorf("start the control plane: %w", err)
+	}
+	defer func() { err = errors.Join(err, plane.Stop()) }()
+	pruner, err := install.Start(ctx, install.Options{Cluster: plane, Log: os.Stdout, Tags: s.tags})
+	if err != nil {
+		return fmt.Errorf("start pvc-pruner: %w", err)
+	}
+	defer func() { err = errors.Join(err, pruner.Stop()) }()
+	config := plane.Config()
+	config.QPS = -1 // the API server sets the pace
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	return soak(ctx, s, client, pruner)
+}
+
+// soak runs the actors under the observer's eyes and prints what came of it.
+func soak(ctx context.Context, s settings, client kubernetes.Interface, pruner *install.Instance) error {
+	if err := makeSets(ctx, client, s.sets); err != nil {
+		return err
+	}
+	recorded, err := observe(ctx, client)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	counts := &tally{}
+	group, groupCtx := errgroup.WithContext(ctx)
+	for i := range s.sets {
+		a := &actor{
+			client: client, set: setName(i), counts: counts, until: began.Add(s.duration),
+			random: rand.New(rand.NewPCG(s.seed, uint64(i))), //nolint:gosec // reproducible on purpose
+		}
+		group.Go(func() error { return a.act(groupCtx, s.rounds) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	left, err := settle(ctx, client, recorded)
+	if err != nil {
+		return err
+	}
+	return report(began, counts, append(judge(recorded.stop()), left...), recorded, pruner, s.expect)
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// history is all that happened, in the order of the API server's revisions.
+type history struct {
+	sets   map[string][]setVersion
+	claims []*life
+	pods   []*life
+}
+
+// setVersion is a StatefulSet at a revision.
+type setVersion struct {
+	revision uint64
+	seen     time.Time
+	start    int32
+	replicas int32
+	enabled  bool
+	paused   bool
+	delay    time.Duration
+	fence    string
+}
+
+// life is a claim's or a pod's, in revisions; 0 is never.
+type life struct {
+	name, uid             string
+	created, marked, gone uint64
+	markedSeen            time.Time
+	claims                []string // of a pod
+}
+
+// recorder follows the namespace.
+type recorder struct {
+	client kubernetes.Interface
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	history history
+	byUID   map[string]*life
+	err     error
+}
+
+// observe begins to record; what exists already counts as created now.
+func observe(ctx context.Context, client kubernetes.Interface) (*recorder, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &recorder{client: client, cancel: cancel, history: history{sets: map[string][]setVersion{}}, byUID: map[string]*life{}}
+	type source struct {
+		list  func(metav1.ListOptions) (runtime.Object, error)
+		watch func(metav1.ListOptions) (watch.Interface, error)
+	}
+	sets, claims, pods := client.AppsV1().StatefulSets(namespace), client.CoreV1().PersistentVolumeClaims(namespace), client.CoreV1().Pods(namespace)
+	for kind, s := range map[string]source{
+		"sets": {
+			func(o metav1.ListOptions) (runtime.Object, error) { return sets.List(ctx, o) },
+			func(o metav1.ListOptions) (watch.Interface, error) { return sets.Watch(ctx, o) },
+		},
+		"claims": {
+			func(o metav1.ListOptions) (runtime.Object, error) { return claims.List(ctx, o) },
+			func(o metav1.ListOptions) (watch.Interface, error) { return claims.Watch(ctx, o) },
+		},
+		"pods": {
+			func(o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
+			func(o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
+		},
+	} {
+		if err := r.follow(ctx, &cache.ListWatch{ListFunc: s.list, WatchFunc: s.watch}); err != nil {
+			cancel()
+			return nil, fmt.Errorf("follow %s: %w", kind, err)
+		}
+	}
+	return r, nil
+}
+
+// follow records a kind from its list on. The retrying watch begins again where it
+// ended, so that no event is missed; one that cannot makes the whole run void.
+func (r *recorder) follow(ctx context.Context, source *cache.ListWatch) error {
+	list, err := source.List(metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		r.take(watch.Event{Type: watch.Added, Object: item})
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, accessor.GetResourceVersion(), source)
+	if err != nil {
+		return err
+	}
+	r.done.Go(func() {
+		for event := range w.ResultChan() {
+			r.take(event)
+		}
+		if ctx.Err() == nil {
+			r.fail(fmt.Errorf("a watch of the observer ended"))
+		}
+	})
+	return nil
+}
+
+func (r *recorder) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+// stop ends the recording and returns what was recorded.
+func (r *recorder) stop() (history, error) {
+	r.cancel()
+	r.done.Wait()
+	return r.history, r.err
+}
+
+// take records one event.
+func (r *recorder) take(event watch.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch o := event.Object.(type) {
+	case *appsv1.StatefulSet:
+		r.takeSet(o)
+	case *corev1.PersistentVolumeClaim:
+		l := r.lifeOf(&o.ObjectMeta, &r.history.claims)
+		note(l, &o.ObjectMeta, event.Type)
+	case *corev1.Pod:
+		l := r.lifeOf(&o.ObjectMeta, &r.history.pods)
+		l.claims = nil
+		for i := range o.Spec.Volumes {
+			if c := o.Spec.Volumes[i].PersistentVolumeClaim; c != nil {
+				l.claims = append(l.claims, c.ClaimName)
+			}
+		}
+		note(l, &o.ObjectMeta, event.Type)
+	default:
+		r.err = fmt.Errorf("the observer met %s %T", event.Type, event.Object)
+	}
+}
+
+func (r *recorder) takeSet(o *appsv1.StatefulSet) {
+	v := setVersion{
+		revision: revision(o.ResourceVersion), seen: time.Now(), replicas: *o.Spec.Replicas,
+		enabled: o.Annotations["pvc-pruner.io/enabled"] == "true", paused: o.Annotations["pvc-pruner.io/paused"] == "true",
+		fence: o.Annotations["pvc-pruner.io/fence"],
+	}
+	if o.Spec.Ordinals != nil {
+		v.start = o.Spec.Ordinals.Start
+	}
+	if d, err := time.ParseDuration(o.Annotations["pvc-pruner.io/delay"]); err == nil {
+		v.delay = d
+	}
+	r.history.sets[o.Name] = append(r.history.sets[o.Name], v)
+}
+
+func (r *recorder) lifeOf(o *metav1.ObjectMeta, all *[]*life) *life {
+	l := r.byUID[string(o.UID)]
+	if l == nil {
+		l = &life{name: o.Name, uid: string(o.UID), created: revision(o.ResourceVersion)}
+		r.byUID[string(o.UID)] = l
+		*all = append(*all, l)
+	}
+	return l
+}
+
+func note(l *life, o *metav1.ObjectMeta, event watch.EventType) {
+	if o.DeletionTimestamp != nil && l.marked == 0 {
+		l.marked, l.markedSeen = revision(o.ResourceVersion), time.Now()
+	}
+	if event == watch.Deleted {
+		l.gone = revision(o.ResourceVersion)
+		if l.marked == 0 {
+			l.marked, l.markedSeen = l.gone, time.Now()
+		}
+	}
+}
+
+// revision is the API server's order of all writes (KEP-5504 makes it comparable).
+func revision(version string) uint64 {
+	n, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
