@@ -19,10 +19,10 @@ func run(t *testing.T, c *fakeCluster, want told) outcome {
 	t.Helper()
 	out, err := c.step().run(quietly(t))
 	if err != nil {
-		t.Errorf("step: %v", err)
+		t.Fatalf("step: %v", err)
 	}
 	if diff := cmp.Diff(want, tell(out), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Fatalf("(-want +got):\n%s", diff)
 	}
 	return out
 }

@@ -214,6 +214,26 @@ func TestWatchThatCannotBeResumedIsReplacedByALiveLook(t *testing.T) {
 	})
 }
 
+// A connection that died in silence must not look like a set that nobody touches.
+func TestWatchThatStallsIsReplacedByALiveLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFakeCluster(newSet(7, 2), newClaim(2), newClaim(3), newClaim(4), newClaim(5), newClaim(6))
+		c.afterDelete = func(claim string) {
+			if claim == "data-db-2" {
+				c.put(t, c.stored(t, scaledTo(7)))
+			}
+			time.Sleep(deleteDeadline - time.Second)
+		}
+		out, err := c.step().run(quietly(t))
+		if !errors.Is(out.stopped, errMoved) || err != nil {
+			t.Errorf("stopped by %v, error %v", out.stopped, err)
+		}
+		if most := int(stallAfter/(deleteDeadline-time.Second)) + 1; len(c.deletes()) > most {
+			t.Errorf("sent %v", c.deletes())
+		}
+	})
+}
+
 func TestServerThatClosesEveryWatchIsNotHammered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFakeCluster(newSet(3, 2), newClaim(2, heldBy("example.com/backup")))
