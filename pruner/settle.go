@@ -22,41 +22,25 @@ const (
 
 // settle closes a step with one write: it takes the fence down, and completes the record
 // where nothing is left to do. A set that has changed in what matters keeps its record;
-// the next look sees to it. After a delete whose end is not known the fence stays to its
-// end.
+// the next look sees to it.
 func (r *reconciler) settle(ctx context.Context, out outcome, summary policy.Summary) (completed bool, err error) {
-	lower := out.fenced && len(out.ambiguous) == 0
-	if out.plan.Set == nil || !lower && !out.finished() {
-		return false, nil
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleDeadline)
 	defer cancel()
-	set := out.plan.Set
+	live := out.plan
 	for range settleTries {
-		live := policy.NewPlan(set, r.defaults)
-		next := live.Bookkeeping
-		if lower && next.Fence == out.plan.Bookkeeping.Fence {
-			next.Fence = ""
+		var next policy.Bookkeeping
+		if next, completed, err = closing(out, live, summary); err != nil || next.Equal(live.Bookkeeping) {
+			return false, err
 		}
-		completed = out.finished() && moved(out.plan, live) == nil
-		if completed {
-			replicas, _ := policy.Replicas(set)
-			if next, err = next.Completed(replicas, summary); err != nil {
-				return false, err
-			}
-		}
-		if next.Equal(live.Bookkeeping) {
-			return false, nil
-		}
-		if _, err = store(ctx, r.client, set, next); !apierrors.IsConflict(err) {
+		if _, err = store(ctx, r.client, live.Set, next); !apierrors.IsConflict(err) {
 			break
 		}
-		fresh, getErr := r.client.AppsV1().StatefulSets(set.Namespace).Get(ctx, set.Name, metav1.GetOptions{})
+		set, getErr := r.client.AppsV1().StatefulSets(live.Set.Namespace).Get(ctx, live.Set.Name, metav1.GetOptions{})
 		if getErr != nil {
 			err = getErr
 			break
 		}
-		set = fresh
+		live = policy.NewPlan(set, r.defaults)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -65,6 +49,21 @@ func (r *reconciler) settle(ctx context.Context, out outcome, summary policy.Sum
 		return false, fmt.Errorf("close the step: %w", err)
 	}
 	return completed, nil
+}
+
+// closing is the bookkeeping of the live object after the step. A fence that is not the
+// step's stays, and so does its own, to its end, after a delete whose end is not known.
+func closing(out outcome, live policy.Plan, summary policy.Summary) (next policy.Bookkeeping, completes bool, err error) {
+	next = live.Bookkeeping
+	if out.fenced && len(out.ambiguous) == 0 && next.Fence == out.plan.Bookkeeping.Fence {
+		next.Fence = ""
+	}
+	if !out.finished() || moved(out.plan, live) != nil {
+		return next, false, nil
+	}
+	replicas, _ := policy.Replicas(live.Set)
+	next, err = next.Completed(replicas, summary)
+	return next, true, err
 }
 
 // tally notes what a step deleted, over all steps of one prune.

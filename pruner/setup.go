@@ -45,16 +45,25 @@ type Options struct {
 	Clock func() time.Time
 }
 
+func (o Options) check() error {
+	switch {
+	case o.Client == nil || o.Registry == nil:
+		return errors.New("Client and Registry are required")
+	case o.Workers < 1:
+		return fmt.Errorf("%d workers cannot work", o.Workers)
+	case o.FenceMargin < deleteDeadline || o.FenceMargin >= policy.FenceLifetime:
+		return fmt.Errorf("FenceMargin %s is not between %s and %s", o.FenceMargin, deleteDeadline, policy.FenceLifetime)
+	}
+	return nil
+}
+
 // Setup adds the reconciler to the manager. It runs only in the elected leader.
 func Setup(mgr ctrl.Manager, opts Options) error {
-	if opts.Client == nil || opts.Registry == nil || opts.Workers < 1 {
-		return errors.New("pruner: Client, Registry and at least one worker are required")
+	if err := opts.check(); err != nil {
+		return fmt.Errorf("pruner: %w", err)
 	}
 	if opts.Clock == nil {
 		opts.Clock = time.Now
-	}
-	if opts.FenceMargin < deleteDeadline || opts.FenceMargin >= policy.FenceLifetime {
-		return fmt.Errorf("pruner: FenceMargin %s is not between %s and %s", opts.FenceMargin, deleteDeadline, policy.FenceLifetime)
 	}
 	metrics, err := newMetrics(opts.Registry)
 	if err != nil {

@@ -66,15 +66,25 @@ func (g *gatekeeper) hold(ctx context.Context, c change, fence *policy.Fence) *a
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, holdLimit)
 	defer cancel()
+	if fence = g.await(ctx, c, fence); fence == nil {
+		log.Info("Released request", "after", time.Since(began).String())
+		return nil
+	}
+	if c.brake && !fence.Crosses(c.start, c.replicas) {
+		return nil // the pruner's watch sees it and stops
+	}
+	return fenced(c, fence)
+}
+
+// await looks at the set until no fence holds the change any more. It returns the fence
+// that still does when the time is over.
+func (g *gatekeeper) await(ctx context.Context, c change, fence *policy.Fence) *policy.Fence {
 	ticker := time.NewTicker(holdPause)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			if c.brake && !fence.Crosses(c.start, c.replicas) {
-				return nil // the pruner's watch sees it and stops
-			}
-			return fenced(c, fence)
+			return fence
 		case <-ticker.C:
 		}
 		set, err := g.look(ctx, c.set)
@@ -82,22 +92,18 @@ func (g *gatekeeper) hold(ctx context.Context, c change, fence *policy.Fence) *a
 		case apierrors.IsNotFound(err):
 			return nil
 		case err != nil:
-			log.V(1).Info("Fence not read", "cause", err.Error())
-			continue
-		}
-		if fence = orSame(policy.ReadFence(set.Annotations), fence); !c.held(fence, g.now()) || set.Annotations[policy.KeyFence] == "" {
-			log.Info("Released request", "after", time.Since(began).String())
+			ctrl.LoggerFrom(ctx).V(1).Info("Fence not read", "cause", err.Error())
+		case set.Annotations[policy.KeyFence] == "":
 			return nil
+		default:
+			if f := policy.ReadFence(set.Annotations); f != nil {
+				fence = f
+			}
+		}
+		if !c.held(fence, g.now()) {
+			return nil // it has ended
 		}
 	}
-}
-
-// orSame keeps the last known fence where the object has none that can be read.
-func orSame(f, last *policy.Fence) *policy.Fence {
-	if f == nil {
-		return last
-	}
-	return f
 }
 
 // look reads the StatefulSet live.

@@ -64,11 +64,11 @@ func (c cachedSets) Get(ctx context.Context, key client.ObjectKey, into client.O
 	return nil
 }
 
-// newHooks sets the endpoints up on a cluster that holds these objects.
-func newHooks(t *testing.T, objects ...runtime.Object) *hooks {
+// newHooks sets the endpoints up.
+func newHooks(t *testing.T) *hooks {
 	t.Helper()
 	h := &hooks{
-		handlers: map[string]http.Handler{}, client: fake.NewClientset(objects...), registry: prometheus.NewRegistry(),
+		handlers: map[string]http.Handler{}, client: fake.NewClientset(), registry: prometheus.NewRegistry(),
 		clock: func() time.Time { return now },
 	}
 	h.set(t)

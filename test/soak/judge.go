@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ func owner(claim string) (set string, ordinal int32, ok bool) {
 		return "", 0, false
 	}
 	n, err := strconv.ParseInt(parts[2], 10, 32)
-	return parts[1], int32(n), err == nil //nolint:gosec // parsed as 32 bits
+	return parts[1], int32(n), err == nil
 }
 
 func (v setVersion) contains(ordinal int32) bool {
@@ -114,24 +115,13 @@ func judgeDying(h history, versions []setVersion, claim *life, ordinal int32) []
 		}
 	}
 	for _, pod := range h.pods {
-		if !named(pod, claim.name) {
-			continue
-		}
-		if dying(pod.created) {
+		switch {
+		case !slices.Contains(pod.claims, claim.name):
+		case dying(pod.created):
 			why = append(why, fmt.Sprintf("pod %s started on it at revision %d", pod.name, pod.created))
-		}
-		if pod.created < claim.marked && (pod.gone == 0 || pod.gone > claim.marked) {
+		case pod.created < claim.marked && (pod.gone == 0 || pod.gone > claim.marked):
 			why = append(why, fmt.Sprintf("deleted under pod %s", pod.name))
 		}
 	}
 	return why
-}
-
-func named(pod *life, claim string) bool {
-	for _, c := range pod.claims {
-		if c == claim {
-			return true
-		}
-	}
-	return false
 }

@@ -33,7 +33,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 20, "how often each StatefulSet is scaled down and meddled with")
 	flag.IntVar(&s.sets, "sets", 10, "number of StatefulSets")
 	flag.DurationVar(&s.duration, "duration", time.Hour, "start no further round after this time")
-	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices") //nolint:gosec // any number will do
+	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
 	flag.StringVar(&s.tags, "tags", "", "build tags for pvc-pruner, such as nofence")
 	flag.BoolVar(&s.expect, "expect-violations", false, "fail if there is no violation: shows that the observer sees them")
 	flag.Parse()
@@ -82,7 +82,7 @@ func soak(ctx context.Context, s settings, client kubernetes.Interface, pruner *
 	for i := range s.sets {
 		a := &actor{
 			client: client, set: setName(i), counts: counts, until: began.Add(s.duration),
-			random: rand.New(rand.NewPCG(s.seed, uint64(i))), //nolint:gosec // reproducible on purpose
+			random: rand.New(rand.NewPCG(s.seed, uint64(i))),
 		}
 		group.Go(func() error { return a.act(groupCtx, s.rounds) })
 	}

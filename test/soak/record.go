@@ -62,25 +62,25 @@ func observe(ctx context.Context, client kubernetes.Interface) (*recorder, error
 	ctx, cancel := context.WithCancel(ctx)
 	r := &recorder{client: client, cancel: cancel, history: history{sets: map[string][]setVersion{}}, byUID: map[string]*life{}}
 	type source struct {
-		list  func(metav1.ListOptions) (runtime.Object, error)
-		watch func(metav1.ListOptions) (watch.Interface, error)
+		list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+		watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	}
 	sets, claims, pods := client.AppsV1().StatefulSets(namespace), client.CoreV1().PersistentVolumeClaims(namespace), client.CoreV1().Pods(namespace)
 	for kind, s := range map[string]source{
 		"sets": {
-			func(o metav1.ListOptions) (runtime.Object, error) { return sets.List(ctx, o) },
-			func(o metav1.ListOptions) (watch.Interface, error) { return sets.Watch(ctx, o) },
+			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return sets.List(ctx, o) },
+			sets.Watch,
 		},
 		"claims": {
-			func(o metav1.ListOptions) (runtime.Object, error) { return claims.List(ctx, o) },
-			func(o metav1.ListOptions) (watch.Interface, error) { return claims.Watch(ctx, o) },
+			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return claims.List(ctx, o) },
+			claims.Watch,
 		},
 		"pods": {
-			func(o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
-			func(o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
+			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
+			pods.Watch,
 		},
 	} {
-		if err := r.follow(ctx, &cache.ListWatch{ListFunc: s.list, WatchFunc: s.watch}); err != nil {
+		if err := r.follow(ctx, &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}); err != nil {
 			cancel()
 			return nil, fmt.Errorf("follow %s: %w", kind, err)
 		}
@@ -91,7 +91,7 @@ func observe(ctx context.Context, client kubernetes.Interface) (*recorder, error
 // follow records a kind from its list on. The retrying watch begins again where it
 // ended, so that no event is missed; one that cannot makes the whole run void.
 func (r *recorder) follow(ctx context.Context, source *cache.ListWatch) error {
-	list, err := source.List(metav1.ListOptions{})
+	list, err := source.ListWithContext(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
