@@ -2,10 +2,12 @@ package pruner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
@@ -251,4 +255,41 @@ func TestNothingIsDeletedInAContextThatHadEnded(t *testing.T) {
 		}
 		sent(t, c)
 	})
+}
+
+// The server must know the deadline, too, and the client must not send a DELETE again
+// by itself, long after the verdict.
+func TestDeleteOnTheWireCarriesItsDeadlineAndIsSentOnce(t *testing.T) {
+	type request struct {
+		Method, Path, Timeout string
+		Options               metav1.DeleteOptions
+	}
+	var got []request
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen := request{Method: r.Method, Path: r.URL.Path, Timeout: r.URL.Query().Get("timeout")}
+		if err := json.NewDecoder(r.Body).Decode(&seen.Options); err != nil {
+			t.Error(err)
+		}
+		got = append(got, seen)
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newFakeCluster().step()
+	s.client = client
+	if err := s.deleteClaim(quietly(t), policy.Verdict{Claim: newClaim(2)}); !apierrors.IsTooManyRequests(err) || !refused(err) {
+		t.Errorf("error %v", err)
+	}
+	uid, version, background := types.UID("uid-of-data-db-2"), "12", metav1.DeletePropagationBackground
+	want := []request{{http.MethodDelete, "/api/v1/namespaces/t/persistentvolumeclaims/data-db-2", "5s", metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"},
+		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+	}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

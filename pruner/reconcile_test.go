@@ -194,6 +194,17 @@ func TestReconcileAccountsForWhatItSaw(t *testing.T) {
 	}
 }
 
+func TestWhatWasAccountedForIsNotAccountedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFakeCluster(newSet(5, 5, scaledTo(3), atGeneration(8)))
+		r := newReconciler(t, c)
+		look(t, c, r)
+		if counts, first := r.memory.seen(c.stored(t)); len(counts) > 0 || first {
+			t.Errorf("counts %v, first: %v", counts, first)
+		}
+	})
+}
+
 func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	for name, set := range map[string]*appsv1.StatefulSet{
 		"idle": newSet(3, 3), "in a window": newSet(5, 2, with(policy.KeyDelay, "2h")), "rolled out": newSet(3, 3, atGeneration(9)),
