@@ -42,13 +42,18 @@ func (r *reconciler) settle(ctx context.Context, out outcome, summary policy.Sum
 		}
 		live = policy.NewPlan(set, r.defaults)
 	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("close the step: %w", err)
+	if err != nil {
+		return false, gone(err)
 	}
 	return completed, nil
+}
+
+// gone is nil for a set that does not exist any more: there is nothing to close.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("close the step: %w", err)
 }
 
 // closing is the bookkeeping of the live object after the step. A fence that is not the

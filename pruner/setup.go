@@ -48,7 +48,7 @@ type Options struct {
 func (o Options) check() error {
 	switch {
 	case o.Client == nil || o.Registry == nil:
-		return errors.New("Client and Registry are required")
+		return errors.New("a Client and a Registry are required")
 	case o.Workers < 1:
 		return fmt.Errorf("%d workers cannot work", o.Workers)
 	case o.FenceMargin < deleteDeadline || o.FenceMargin >= policy.FenceLifetime:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -94,48 +95,57 @@ func TestWhoSetsAControlMustBeAllowedToDeleteClaims(t *testing.T) {
 		"forged bookkeeping, which has no sway": {idle, with(idle, "prior-replicas", "9"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := func(h *hooks) (allowed bool, code int32, message string) {
-				req := create(t, "jane", test.sent)
-				if test.stored != nil {
-					req = update(t, "jane", test.stored, test.sent)
-				}
-				req.UserInfo = authenticationv1.UserInfo{
-					Username: "jane", UID: "7", Groups: []string{"devs"}, Extra: map[string]authenticationv1.ExtraValue{"scopes": {"a", "b"}},
-				}
-				resp := h.call(t, webhook.ValidatePath, req)
-				if resp.Allowed {
-					return true, 0, ""
-				}
-				return false, resp.Result.Code, resp.Result.Message
-			}
 			h := newHooks(t)
 			asked := permit(h, true, nil)
-			if allowed, _, message := request(h); !allowed {
-				t.Errorf("refused to one who may delete claims: %s", message)
+			if resp := h.call(t, webhook.ValidatePath, fromJane(t, test.stored, test.sent)); !resp.Allowed {
+				t.Errorf("refused to one who may delete claims: %v", resp.Result)
 			}
 			var want []authorizationv1.SubjectAccessReviewSpec
 			if test.asks {
-				want = []authorizationv1.SubjectAccessReviewSpec{{
-					User: "jane", UID: "7", Groups: []string{"devs"}, Extra: map[string]authorizationv1.ExtraValue{"scopes": {"a", "b"}},
-					ResourceAttributes: &authorizationv1.ResourceAttributes{
-						Namespace: "default", Verb: "delete", Version: "v1", Resource: "persistentvolumeclaims",
-					},
-				}}
+				want = []authorizationv1.SubjectAccessReviewSpec{janesReview}
 			}
 			if diff := cmp.Diff(want, *asked); diff != "" {
 				t.Errorf("questions differ (-want +got):\n%s", diff)
 			}
 			h = newHooks(t)
 			permit(h, false, nil)
-			if allowed, code, message := request(h); allowed == test.asks || test.asks && (code != http.StatusForbidden || !strings.Contains(message, "jane may not set pvc-pruner.io/")) {
-				t.Errorf("to one who may not delete claims: allowed is %v, %d %q", allowed, code, message)
-			}
+			checkReview(t, h.call(t, webhook.ValidatePath, fromJane(t, test.stored, test.sent)), test.asks, http.StatusForbidden, "jane may not set pvc-pruner.io/")
 			h = newHooks(t)
 			permit(h, true, errors.New("no answer"))
-			if allowed, code, _ := request(h); allowed == test.asks || test.asks && code != http.StatusInternalServerError {
-				t.Errorf("where nobody can tell: allowed is %v, code %d", allowed, code)
-			}
+			checkReview(t, h.call(t, webhook.ValidatePath, fromJane(t, test.stored, test.sent)), test.asks, http.StatusInternalServerError, "try again")
 		})
+	}
+}
+
+// janesReview is the question whether jane may delete claims.
+var janesReview = authorizationv1.SubjectAccessReviewSpec{
+	User: "jane", UID: "7", Groups: []string{"devs"}, Extra: map[string]authorizationv1.ExtraValue{"scopes": {"a", "b"}},
+	ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Namespace: "default", Verb: "delete", Version: "v1", Resource: "persistentvolumeclaims",
+	},
+}
+
+// fromJane is a request of hers; stored is nil for a creation.
+func fromJane(t *testing.T, stored, sent *appsv1.StatefulSet) admissionv1.AdmissionRequest {
+	t.Helper()
+	req := create(t, "jane", sent)
+	if stored != nil {
+		req = update(t, "jane", stored, sent)
+	}
+	req.UserInfo = authenticationv1.UserInfo{
+		Username: "jane", UID: "7", Groups: []string{"devs"}, Extra: map[string]authenticationv1.ExtraValue{"scopes": {"a", "b"}},
+	}
+	return req
+}
+
+// checkReview checks the answer where the review did not say yes: it refuses if a review was needed.
+func checkReview(t *testing.T, resp *admissionv1.AdmissionResponse, needed bool, code int32, message string) {
+	t.Helper()
+	switch {
+	case resp.Allowed == needed:
+		t.Errorf("allowed is %v", resp.Allowed)
+	case needed && (resp.Result.Code != code || !strings.Contains(resp.Result.Message, message)):
+		t.Errorf("%d %q, want %d and %q", resp.Result.Code, resp.Result.Message, code, message)
 	}
 }
 

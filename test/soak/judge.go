@@ -108,11 +108,10 @@ func judgeDying(h history, versions []setVersion, claim *life, ordinal int32) []
 	dying := func(revision uint64) bool {
 		return revision > claim.marked && (claim.gone == 0 || revision < claim.gone)
 	}
-	for _, v := range versions {
-		if dying(v.revision) && v.contains(ordinal) {
-			why = append(why, fmt.Sprintf("in range again before it was gone: start %d, replicas %d at revision %d", v.start, v.replicas, v.revision))
-			break
-		}
+	again := slices.IndexFunc(versions, func(v setVersion) bool { return dying(v.revision) && v.contains(ordinal) })
+	if again >= 0 {
+		v := versions[again]
+		why = append(why, fmt.Sprintf("in range again before it was gone: start %d, replicas %d at revision %d", v.start, v.replicas, v.revision))
 	}
 	for _, pod := range h.pods {
 		switch {
