@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -36,8 +38,8 @@ func Ready(client kubernetes.Interface, configuration, address string) healthz.C
 		if err != nil {
 			return err
 		}
-		for name, config := range hooks {
-			if err := accepts(config, served); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(hooks)) { // the same fault is told in the same words
+			if err := accepts(hooks[name], served); err != nil {
 				return fmt.Errorf("webhook %s: the API server will not accept the certificate that is served: %w", name, err)
 			}
 		}
