@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -74,9 +75,7 @@ func (s *step) deleteClaim(ctx context.Context, v policy.Verdict) error {
 	background := metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{
 		PropagationPolicy: &background,
-		Preconditions: &metav1.Preconditions{
-			UID: &v.Claim.UID, ResourceVersion: &v.Claim.ResourceVersion,
-		},
+		Preconditions:     preconditions(v.Claim),
 	}
 	// Through the REST client where there is one: it can tell the server the deadline
 	// too, and does not send a request a second time by itself.
@@ -85,4 +84,17 @@ func (s *step) deleteClaim(ctx context.Context, v policy.Verdict) error {
 			Timeout(deleteDeadline).MaxRetries(0).Body(&options).Do(ctx).Error()
 	}
 	return s.client.CoreV1().PersistentVolumeClaims(s.key.Namespace).Delete(ctx, v.Claim.Name, options)
+}
+
+// preconditions pin the claim that was judged, in the version that was judged. Only a
+// fake API server leaves either empty.
+func preconditions(claim *corev1.PersistentVolumeClaim) *metav1.Preconditions {
+	p := &metav1.Preconditions{}
+	if claim.UID != "" {
+		p.UID = &claim.UID
+	}
+	if claim.ResourceVersion != "" {
+		p.ResourceVersion = &claim.ResourceVersion
+	}
+	return p
 }

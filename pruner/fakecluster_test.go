@@ -229,7 +229,7 @@ func (c *fakeCluster) deletes() []string {
 func (c *fakeCluster) step() *step {
 	return &step{
 		client: c, key: types.NamespacedName{Namespace: namespace, Name: "db"}, uid: ownUID,
-		plan: planOf, fence: c.fencer(), now: time.Now, log: logr.Discard(),
+		plan: planOf, moved: moved, fence: c.fencer(), patience: goneDeadline, now: time.Now, log: logr.Discard(),
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *step) awaitGone(ctx context.Context, version string, accepted []policy.
 	if s.fence != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	s.awaitFor(ctx, goneDeadline, version, left)
+	s.awaitFor(ctx, s.patience, version, left)
 	if s.fence != nil && s.used(ctx, left) {
 		// A pod that came in between runs on a claim which is going. As long as it does,
 		// nobody may believe that the ordinal is free.

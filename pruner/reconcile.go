@@ -124,7 +124,7 @@ func (r *reconciler) advance(ctx context.Context, plan policy.Plan) (ctrl.Result
 	s := &step{
 		client: r.client, key: client.ObjectKeyFromObject(set), uid: set.UID, now: r.now,
 		plan:  func(live *appsv1.StatefulSet) policy.Plan { return policy.NewPlan(live, r.defaults) },
-		fence: r.fence, log: ctrl.LoggerFrom(ctx),
+		moved: moved, fence: r.fence, patience: goneDeadline, log: ctrl.LoggerFrom(ctx),
 	}
 	out, err := s.run(ctx)
 	if err != nil {

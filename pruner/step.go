@@ -34,8 +34,15 @@ type step struct {
 	key    types.NamespacedName
 	uid    types.UID
 	plan   func(*appsv1.StatefulSet) policy.Plan
+	// moved says how the live plan differs from the one that the step was planned on, as
+	// far as it matters; nil if it does not.
+	moved func(planned, now policy.Plan) error
 	// fence is nil for callers whose StatefulSet nobody scales while they prune it.
 	fence *fencer
+	// strict: a watch that fails counts as a change, rather than being opened again.
+	strict bool
+	// patience is how long deleted claims are waited for.
+	patience time.Duration
 	now   func() time.Time
 	log   logr.Logger
 }

@@ -30,6 +30,9 @@ const (
 	stallAfter = 12 * time.Second
 )
 
+// maxFailures of the watch in a row are made up for by reading the set.
+const maxFailures = 10
+
 // resumeAfter is the pause before a watch that ended is opened again, so that a
 // server which closes every watch at once is not hammered.
 const resumeAfter = 100 * time.Millisecond
@@ -37,31 +40,39 @@ const resumeAfter = 100 * time.Millisecond
 // guard returns a context that ends, with the cause, as soon as the set is no longer
 // what the step was planned on: replicas, ordinals, UID, deletion, opt-out, pause,
 // dry-run or any other control. The watch begins at the resourceVersion of the object
-// that was read, so no change since can be missed. If the set can be neither watched
-// nor read, the context ends as well. stop waits until the watch is closed.
+// that was read, so no change since can be missed; it is open when guard returns. If the
+// set can be neither watched nor read, the context ends as well. stop waits until the
+// watch is closed.
 func (s *step) guard(ctx context.Context, plan policy.Plan) (guarded context.Context, stop func()) {
 	guarded, cancel := context.WithCancelCause(ctx)
-	closed := make(chan struct{})
+	opened, closed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(closed)
-		cancel(s.follow(guarded, plan))
+		cancel(s.follow(guarded, plan, opened))
 	}()
+	select {
+	case <-opened:
+	case <-closed:
+	}
 	return guarded, func() {
 		cancel(errStepDone)
 		<-closed
 	}
 }
 
-// follow returns the first reason to stop.
-func (s *step) follow(ctx context.Context, plan policy.Plan) error {
+// follow returns the first reason to stop. It closes opened once a watch is open and
+// what it held ready has been looked at.
+func (s *step) follow(ctx context.Context, plan policy.Plan, opened chan struct{}) error {
 	version := plan.Set.ResourceVersion
-	for {
-		next, err := s.followOnce(ctx, plan, version)
+	for failures := 0; ; {
+		next, err := s.followOnce(ctx, plan, version, opened)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil: // the watch ended in the ordinary way
-			version = next
+			version, failures = next, 0
+		case failures == maxFailures:
+			return err // to read again and again is no substitute
 		case errors.Is(err, errMoved):
 			return err
 		default: // expired or broken: only a live look can tell whether anything moved
@@ -69,21 +80,20 @@ func (s *step) follow(ctx context.Context, plan policy.Plan) error {
 			if getErr != nil {
 				return fmt.Errorf("the StatefulSet can neither be watched (%w) nor read: %w", err, getErr)
 			}
-			if why := moved(plan, s.plan(set)); why != nil {
+			if why := s.moved(plan, s.plan(set)); why != nil {
 				return why
 			}
 			version = set.ResourceVersion
+			failures++
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, resumeAfter) {
 			return context.Cause(ctx)
-		case <-time.After(resumeAfter):
 		}
 	}
 }
 
 // followOnce follows one watch until it ends, and returns the last version it saw.
-func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string) (string, error) {
+func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string, opened chan struct{}) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stallAfter, errStalled)
 	defer cancel()
 	seconds := int64(watchFor / time.Second)
@@ -97,30 +107,63 @@ func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string)
 		return version, fmt.Errorf("watch StatefulSet: %w", err)
 	}
 	defer w.Stop()
-	for event := range w.ResultChan() {
-		switch event.Type {
-		case watch.Error:
-			return version, fmt.Errorf("watch StatefulSet: %w", apierrors.FromObject(event.Object))
-		case watch.Deleted:
-			return version, fmt.Errorf("%w: it was deleted", errMoved)
-		case watch.Added, watch.Modified, watch.Bookmark: // an initial ADDED is ordinary
+	for {
+		event, ok := nextEvent(w, opened)
+		if !ok {
+			break
 		}
-		set, ok := event.Object.(*appsv1.StatefulSet)
-		if !ok || set.Name != s.key.Name {
-			continue
-		}
-		version = set.ResourceVersion
-		if event.Type == watch.Bookmark {
-			continue
-		}
-		if why := moved(plan, s.plan(set)); why != nil {
-			return version, why
+		if version, err = s.followed(plan, version, event); err != nil {
+			return version, err
 		}
 	}
 	if ctx.Err() != nil {
 		return version, context.Cause(ctx)
 	}
 	return version, nil
+}
+
+// nextEvent waits for an event; before it does, or when the watch has ended, it closes
+// opened.
+func nextEvent(w watch.Interface, opened chan struct{}) (watch.Event, bool) {
+	select {
+	case event, ok := <-w.ResultChan():
+		if ok {
+			return event, true
+		}
+	default:
+	}
+	select {
+	case <-opened:
+	default:
+		close(opened)
+	}
+	event, ok := <-w.ResultChan()
+	return event, ok
+}
+
+// followed judges one event, and returns the version that it is about.
+func (s *step) followed(plan policy.Plan, version string, event watch.Event) (string, error) {
+	switch event.Type {
+	case watch.Error:
+		err := apierrors.FromObject(event.Object)
+		if s.strict && !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
+			return version, fmt.Errorf("%w: its watch failed: %w", errMoved, err)
+		}
+		return version, fmt.Errorf("watch StatefulSet: %w", err)
+	case watch.Added, watch.Modified, watch.Bookmark, watch.Deleted: // an initial ADDED is ordinary
+	}
+	set, ok := event.Object.(*appsv1.StatefulSet)
+	if !ok || set.Name != s.key.Name {
+		return version, nil
+	}
+	switch event.Type {
+	case watch.Deleted:
+		return version, fmt.Errorf("%w: it was deleted", errMoved)
+	case watch.Bookmark: // it carries nothing but a version
+		return set.ResourceVersion, nil
+	default:
+	}
+	return set.ResourceVersion, s.moved(plan, s.plan(set))
 }
 
 // moved says how now differs from what was planned on, nil if it does not. Status,
