@@ -28,8 +28,14 @@ type reconciler struct {
 	fence    *fencer
 }
 
+// lookDeadline bounds one look at a set with all that follows from it. The longest is a
+// prune behind its fence; a request that never ends must not hold a worker for ever.
+const lookDeadline = 2 * time.Minute
+
 // Reconcile implements reconcile.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
+	defer cancel()
 	set := &appsv1.StatefulSet{}
 	if err := r.cache.Get(ctx, req.NamespacedName, set); apierrors.IsNotFound(err) {
 		r.forget(ctx, r.memory.forget(req.NamespacedName))

@@ -2,7 +2,5 @@
 // path, while pvc-pruner prunes them, and lets an independent observer judge. It exits
 // non-zero if a claim was deleted that had to stay, or one is left that had to go.
 //
-// The observer (record.go, judge.go) shares no code with the product: it records what
-// the API server's watches say, in the order of the API server's own revisions, and
-// judges when all is over.
+// The observer (test/observer) shares no code with the product.
 package main

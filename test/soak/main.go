@@ -17,6 +17,7 @@ import (
 
 	"github.com/pvc-pruner/pvc-pruner/test/cluster"
 	"github.com/pvc-pruner/pvc-pruner/test/install"
+	"github.com/pvc-pruner/pvc-pruner/test/observer"
 )
 
 type settings struct {
@@ -72,7 +73,7 @@ func soak(ctx context.Context, s settings, client kubernetes.Interface, pruner *
 	if err := makeSets(ctx, client, s.sets); err != nil {
 		return err
 	}
-	recorded, err := observe(ctx, client)
+	recorded, err := observer.Observe(ctx, client, namespace)
 	if err != nil {
 		return err
 	}
@@ -93,5 +94,5 @@ func soak(ctx context.Context, s settings, client kubernetes.Interface, pruner *
 	if err != nil {
 		return err
 	}
-	return report(began, counts, append(judge(recorded.stop()), left...), recorded, pruner, s.expect)
+	return report(began, counts, append(recorded.Judge(), left...), recorded, pruner, s.expect)
 }

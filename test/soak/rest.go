@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pvc-pruner/pvc-pruner/test/install"
+	"github.com/pvc-pruner/pvc-pruner/test/observer"
 )
 
 // restFor bounds the time until everything has come to rest.
@@ -19,7 +20,7 @@ const restFor = 2 * time.Minute
 
 // settle lifts what holds the sets and waits until nothing is left to do. It returns
 // what is left all the same.
-func settle(ctx context.Context, client kubernetes.Interface, r *recorder) ([]string, error) {
+func settle(ctx context.Context, client kubernetes.Interface, r *observer.Recorder) ([]string, error) {
 	sets, err := client.AppsV1().StatefulSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list sets: %w", err)
@@ -32,7 +33,7 @@ func settle(ctx context.Context, client kubernetes.Interface, r *recorder) ([]st
 	}
 	deadline := time.Now().Add(restFor)
 	for {
-		left := r.left()
+		left := r.Left()
 		if len(left) == 0 || time.Now().After(deadline) {
 			return left, nil
 		}
@@ -44,51 +45,14 @@ func settle(ctx context.Context, client kubernetes.Interface, r *recorder) ([]st
 	}
 }
 
-// left says what is not at rest: fences, and claims which had to go.
-func (r *recorder) left() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var left []string
-	for name, versions := range r.history.sets {
-		last := versions[len(versions)-1]
-		if last.fence != "" {
-			left = append(left, fmt.Sprintf("%s: a fence is left: %s", name, last.fence))
-		}
-	}
-	for _, claim := range r.history.claims {
-		set, ordinal, ok := owner(claim.name)
-		if claim.gone > 0 || !ok {
-			continue
-		}
-		versions := r.history.sets[set]
-		accounted := int32(0)
-		var v, before setVersion
-		for i := range versions {
-			v = versions[i]
-			accounted = account(accounted, before, v, i == 0)
-			before = v
-		}
-		if v.replicas > 0 && ordinal >= v.start+v.replicas && ordinal < v.start+accounted {
-			left = append(left, fmt.Sprintf("%s (%s) is left, although %s has start %d, replicas %d and had %d", claim.name, claim.uid, set, v.start, v.replicas, accounted))
-		}
-	}
-	return left
-}
-
 // report prints the figures and says whether the run is a success.
-func report(began time.Time, counts *tally, violations []string, r *recorder, pruner *install.Instance, expect bool) error {
-	deleted := 0
-	for _, claim := range r.history.claims {
-		if claim.marked > 0 {
-			deleted++
-		}
-	}
+func report(began time.Time, counts *tally, violations []string, r *observer.Recorder, pruner *install.Instance, expect bool) error {
 	log, err := os.ReadFile(pruner.LogPath("pvc-pruner"))
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	fmt.Printf("soak: %d changes in %s; %d claims deleted; %d requests held, %d refused by a fence, slowest change %s; %d prunes broken off; %d violations\n",
-		counts.changes, time.Since(began).Round(time.Second), deleted, strings.Count(string(log), `"Holding request`), counts.refusals,
+		counts.changes, time.Since(began).Round(time.Second), r.Deleted(), strings.Count(string(log), `"Holding request`), counts.refusals,
 		counts.slowest.Round(time.Millisecond), strings.Count(string(log), `"Broke off"`), len(violations))
 	for i, v := range violations {
 		if i == 20 {

@@ -1,4 +1,4 @@
-package main
+package observer
 
 import (
 	"context"
@@ -45,9 +45,8 @@ type life struct {
 	claims                []string // of a pod
 }
 
-// recorder follows the namespace.
-type recorder struct {
-	client kubernetes.Interface
+// Recorder follows a namespace.
+type Recorder struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -57,10 +56,10 @@ type recorder struct {
 	err     error
 }
 
-// observe begins to record; what exists already counts as created now.
-func observe(ctx context.Context, client kubernetes.Interface) (*recorder, error) {
+// Observe begins to record a namespace; what exists already counts as created now.
+func Observe(ctx context.Context, client kubernetes.Interface, namespace string) (*Recorder, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &recorder{client: client, cancel: cancel, history: history{sets: map[string][]setVersion{}}, byUID: map[string]*life{}}
+	r := &Recorder{cancel: cancel, history: history{sets: map[string][]setVersion{}}, byUID: map[string]*life{}}
 	type source struct {
 		list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 		watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -90,7 +89,7 @@ func observe(ctx context.Context, client kubernetes.Interface) (*recorder, error
 
 // follow records a kind from its list on. The retrying watch begins again where it
 // ended, so that no event is missed; one that cannot makes the whole run void.
-func (r *recorder) follow(ctx context.Context, source *cache.ListWatch) error {
+func (r *Recorder) follow(ctx context.Context, source *cache.ListWatch) error {
 	list, err := source.ListWithContext(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -121,21 +120,33 @@ func (r *recorder) follow(ctx context.Context, source *cache.ListWatch) error {
 	return nil
 }
 
-func (r *recorder) fail(err error) {
+func (r *Recorder) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = err
 }
 
-// stop ends the recording and returns what was recorded.
-func (r *recorder) stop() (history, error) {
+// Judge ends the recording and returns what was done wrong.
+func (r *Recorder) Judge() []string {
 	r.cancel()
 	r.done.Wait()
-	return r.history, r.err
+	return judge(r.history, r.err)
+}
+
+// Deleted is how many claims were deleted so far.
+func (r *Recorder) Deleted() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, claim := range r.history.claims {
+		if claim.marked > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // take records one event.
-func (r *recorder) take(event watch.Event) {
+func (r *Recorder) take(event watch.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch o := event.Object.(type) {
@@ -158,7 +169,7 @@ func (r *recorder) take(event watch.Event) {
 	}
 }
 
-func (r *recorder) takeSet(o *appsv1.StatefulSet) {
+func (r *Recorder) takeSet(o *appsv1.StatefulSet) {
 	v := setVersion{
 		revision: revision(o.ResourceVersion), seen: time.Now(), replicas: *o.Spec.Replicas,
 		enabled: o.Annotations["pvc-pruner.io/enabled"] == "true", paused: o.Annotations["pvc-pruner.io/paused"] == "true",
@@ -173,7 +184,7 @@ func (r *recorder) takeSet(o *appsv1.StatefulSet) {
 	r.history.sets[o.Name] = append(r.history.sets[o.Name], v)
 }
 
-func (r *recorder) lifeOf(o *metav1.ObjectMeta, all *[]*life) *life {
+func (r *Recorder) lifeOf(o *metav1.ObjectMeta, all *[]*life) *life {
 	l := r.byUID[string(o.UID)]
 	if l == nil {
 		l = &life{name: o.Name, uid: string(o.UID), created: revision(o.ResourceVersion)}
