@@ -38,6 +38,10 @@ soak: control-plane ## Scale sets at random under an observer's eyes; ROUNDS, SE
 	@go run ./test/soak $(if $(ROUNDS),-rounds=$(ROUNDS)) $(if $(SETS),-sets=$(SETS)) $(if $(DURATION),-duration=$(DURATION)) \
 		$(if $(SEED),-seed=$(SEED)) $(if $(NOFENCE),-tags=nofence -expect-violations)
 
+.PHONY: crash
+crash: control-plane ## Kill the pruner at, and spoil, each request of a prune; SHORT=1 every third only
+	@go run ./test/crash $(if $(SHORT),-short)
+
 .PHONY: control-plane
 control-plane: ## Build the control plane's programs into the cache folder
 	@go run ./test/cluster/cmd/control-plane

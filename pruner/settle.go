@@ -63,7 +63,7 @@ func closing(out outcome, live policy.Plan, summary policy.Summary) (next policy
 	if out.fenced && len(out.ambiguous) == 0 && next.Fence == out.plan.Bookkeeping.Fence {
 		next.Fence = ""
 	}
-	if !out.finished() || moved(out.plan, live) != nil {
+	if same := moved(out.plan, live) == nil; !same || !out.finished() {
 		return next, false, nil
 	}
 	replicas, _ := policy.Replicas(live.Set)

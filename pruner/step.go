@@ -43,8 +43,8 @@ type step struct {
 	strict bool
 	// patience is how long deleted claims are waited for.
 	patience time.Duration
-	now   func() time.Time
-	log   logr.Logger
+	now      func() time.Time
+	log      logr.Logger
 }
 
 // outcome is what a step saw and did.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,11 @@ type Options struct {
 	Split bool
 	// Log receives progress, line by line; nil discards it.
 	Log io.Writer
+	// PrunerServer is the URL at which a split pruner reaches the API server; empty: the
+	// API server's own. For proxies that inject faults.
+	PrunerServer string
+	// PrunerAuthority verifies PrunerServer, in PEM.
+	PrunerAuthority []byte
 	// Tags are build tags for the program, such as nofence.
 	Tags string
 	// Namespace is that of pvc-pruner itself; empty: pvc-pruner.
@@ -49,8 +55,10 @@ type Instance struct {
 	options    Options
 	program    string
 	kubeconfig string
-	chart      chart
-	proxy      *proxy
+	// prunerKubeconfig is that of a split pruner.
+	prunerKubeconfig string
+	chart            chart
+	proxy            *proxy
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -101,7 +109,13 @@ func (i *Instance) install(ctx context.Context) error {
 	if err := i.chart.apply(ctx, plane, i.options.Dir, namespace); err != nil {
 		return err
 	}
-	i.kubeconfig, err = plane.ServiceAccountKubeconfig(ctx, namespace, i.chart.serviceAccount)
+	if i.kubeconfig, err = plane.ServiceAccountKubeconfig(ctx, namespace, i.chart.serviceAccount); err != nil {
+		return err
+	}
+	i.prunerKubeconfig = i.kubeconfig
+	if i.options.PrunerServer != "" {
+		i.prunerKubeconfig, err = redirect(i.kubeconfig, i.options.PrunerServer, i.options.PrunerAuthority)
+	}
 	return err
 }
 
@@ -155,7 +169,7 @@ func (i *Instance) awaitWork(ctx context.Context, p *process) error {
 	if err := p.await(ctx, "it was ready", p.ready); err != nil {
 		return err
 	}
-	if p.name == webhookName {
+	if p.name == webhookName || slices.Contains(i.options.Flags, "--leader-elect=false") {
 		return nil
 	}
 	return p.await(ctx, "it led", p.leads)
@@ -168,8 +182,12 @@ func (i *Instance) flags(ctx context.Context, p *process) ([]string, error) {
 		return nil, err
 	}
 	p.health, p.metrics = addresses[0], addresses[1]
+	kubeconfig := i.kubeconfig
+	if p.name == prunerName {
+		kubeconfig = i.prunerKubeconfig
+	}
 	flags := []string{
-		"--kubeconfig=" + i.kubeconfig,
+		"--kubeconfig=" + kubeconfig,
 		"--namespace=" + i.options.Namespace,
 		"--health-probe-bind-address=" + p.health,
 		"--metrics-bind-address=" + p.metrics,
