@@ -19,6 +19,10 @@ import (
 // StatefulSet controller itself starts no pod on it. It is looked at again later.
 const goneDeadline = 15 * time.Second
 
+// firstLook is after how long a silent watch is not believed; twice that the next time.
+// It is about as long as a claim takes to go as a rule.
+const firstLook = 300 * time.Millisecond
+
 // awaitGone waits until the claims are gone; dying are those that are not in time, with
 // what holds them. The watch
 // begins at the version at which the claims were listed, before they were deleted,
@@ -57,12 +61,14 @@ func (s *step) awaitGone(ctx context.Context, version string, accepted []policy.
 func (s *step) awaitFor(ctx context.Context, limit time.Duration, version string, left map[identity]*corev1.PersistentVolumeClaim) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for {
-		err := s.watchGone(ctx, version, left)
+	for patience := firstLook; ; patience *= 2 {
+		watching, cancel := context.WithTimeout(ctx, patience)
+		err := s.watchGone(watching, version, left)
+		cancel()
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		// The watch expired or broke: a list tells what is left.
+		// The watch expired, broke, or says nothing: a list tells what is left.
 		next, err := s.listLeft(ctx, left)
 		switch {
 		case ctx.Err() != nil:
@@ -109,23 +115,30 @@ func (s *step) watchGone(ctx context.Context, version string, left map[identity]
 		return fmt.Errorf("watch PersistentVolumeClaims: %w", err)
 	}
 	defer w.Stop()
-	for event := range w.ResultChan() {
-		if event.Type == watch.Error {
+	for len(left) > 0 {
+		select {
+		case <-ctx.Done():
 			return errWatchEnded
-		}
-		claim, ok := event.Object.(*corev1.PersistentVolumeClaim)
-		if !ok || left[identify(claim)] == nil {
-			continue
-		}
-		left[identify(claim)] = claim
-		if event.Type == watch.Deleted {
-			delete(left, identify(claim))
-		}
-		if len(left) == 0 {
-			return nil
+		case event, ok := <-w.ResultChan():
+			if !ok || event.Type == watch.Error {
+				return errWatchEnded
+			}
+			strike(left, event)
 		}
 	}
-	return errWatchEnded
+	return nil
+}
+
+// strike takes a claim that is gone from left, and keeps the last version of one that is not.
+func strike(left map[identity]*corev1.PersistentVolumeClaim, event watch.Event) {
+	claim, ok := event.Object.(*corev1.PersistentVolumeClaim)
+	switch {
+	case !ok || left[identify(claim)] == nil:
+	case event.Type == watch.Deleted:
+		delete(left, identify(claim))
+	default:
+		left[identify(claim)] = claim
+	}
 }
 
 func (s *step) listLeft(ctx context.Context, left map[identity]*corev1.PersistentVolumeClaim) (version string, err error) {

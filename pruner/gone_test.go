@@ -34,11 +34,11 @@ func TestClaimThatAFinalizerHoldsIsDyingAfterTheDeadline(t *testing.T) {
 func TestClaimThatGoesAMomentLaterIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFakeCluster(newSet(5, 2), newClaim(2, heldBy("kubernetes.io/pvc-protection")), newClaim(3))
-		time.AfterFunc(300*time.Millisecond, func() { c.lastClaimWatch().Delete(newClaim(2)) })
+		time.AfterFunc(200*time.Millisecond, func() { c.lastClaimWatch().Delete(newClaim(2)) })
 		if out := run(t, c, told{Deleted: []string{"data-db-2", "data-db-3"}}); !out.finished() {
 			t.Error("not finished")
 		}
-		if waited := time.Since(epoch); waited != 300*time.Millisecond {
+		if waited := time.Since(epoch); waited != 200*time.Millisecond {
 			t.Errorf("waited %v", waited)
 		}
 	})
@@ -206,7 +206,13 @@ func TestClaimThatAPodStillUsesIsWaitedForAsLongAsTheFenceAllows(t *testing.T) {
 func TestDyingClaimIsToldWithWhatHoldsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFakeCluster(newSet(3, 2), newClaim(2, heldBy("kubernetes.io/pvc-protection")))
-		time.AfterFunc(time.Second, func() { c.lastClaimWatch().Modify(newClaim(2, heldBy("example.com/backup"))) })
+		time.AfterFunc(time.Second/2, func() {
+			held := newClaim(2, heldBy("example.com/backup"))
+			if err := c.fake.Tracker().Update(claimsResource, held, namespace); err != nil {
+				t.Error(err)
+			}
+			c.lastClaimWatch().Modify(held)
+		})
 		out := run(t, c, told{Dying: []string{"data-db-2"}})
 		v := out.dying[0]
 		if v.Decision != policy.Wait || v.Reason != policy.ReasonTerminating || v.Subject != "example.com/backup" {

@@ -206,36 +206,33 @@ func TestPruneOfAMissingSetIsAnError(t *testing.T) {
 	}
 }
 
-// On a slow network every call takes seconds, and a deleted claim shows late.
+// On a slow network every call takes its time, and a deleted claim shows late.
 func TestPruneIsPatient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := libraryCluster(new(int32(1)), "data-db-0", "data-db-1", "data-db-2")
-		slow := func(k8stesting.Action) (bool, runtime.Object, error) {
-			time.Sleep(3 * time.Second)
-			return false, nil, nil
-		}
-		client.PrependReactor("*", "*", slow)
-		client.PrependWatchReactor("*", func(k8stesting.Action) (bool, watch.Interface, error) {
-			time.Sleep(3 * time.Second)
-			return false, nil, nil
-		})
-		client.PrependReactor("delete", "persistentvolumeclaims", func(action k8stesting.Action) (bool, runtime.Object, error) {
-			name := action.(k8stesting.DeleteAction).GetName() //nolint:forcetypeassert // by verb
-			go func() {
-				time.Sleep(20 * time.Second)
-				if err := client.Tracker().Delete(action.GetResource(), space, name); err != nil {
-					panic(err)
-				}
-			}()
-			return true, nil, nil
-		})
-		if err := prune(t, client); err != nil {
-			t.Error(err)
-		}
-		if diff := cmp.Diff([]string{"data-db-0"}, claimNames(t, client)); diff != "" {
-			t.Errorf("claims differ (-want +got):\n%s", diff)
-		}
+	const latency, lag = 300 * time.Millisecond, 2 * time.Second
+	client := libraryCluster(new(int32(1)), "data-db-0", "data-db-1", "data-db-2")
+	client.PrependReactor("*", "*", func(k8stesting.Action) (bool, runtime.Object, error) {
+		time.Sleep(latency) // it is what this test is about
+		return false, nil, nil
 	})
+	client.PrependWatchReactor("*", func(k8stesting.Action) (bool, watch.Interface, error) {
+		time.Sleep(latency)
+		return false, nil, nil
+	})
+	client.PrependReactor("delete", "persistentvolumeclaims", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		name := action.(k8stesting.DeleteAction).GetName() //nolint:forcetypeassert // by verb
+		time.AfterFunc(lag, func() {
+			if err := client.Tracker().Delete(action.GetResource(), space, name); err != nil {
+				t.Error(err)
+			}
+		})
+		return true, nil, nil
+	})
+	if err := prune(t, client); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"data-db-0"}, claimNames(t, client)); diff != "" {
+		t.Errorf("claims differ (-want +got):\n%s", diff)
+	}
 }
 
 func TestPruneEndsWithItsContext(t *testing.T) {

@@ -155,6 +155,9 @@ func (r *reconciler) held(ctx context.Context, plan policy.Plan, hold *policy.Ho
 // not be read.
 func (r *reconciler) conclude(ctx context.Context, out outcome, stepErr error) (ctrl.Result, error) {
 	if out.hold != nil {
+		if out.plan.Set == nil {
+			return ctrl.Result{}, nil // it is gone; the event of that is on its way to us
+		}
 		r.report(ctx, out)
 		return r.held(ctx, out.plan, out.hold), nil
 	}

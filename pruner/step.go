@@ -130,7 +130,7 @@ func (s *step) prune(ctx context.Context, out outcome) (outcome, error) {
 	if cause := context.Cause(guarded); cause != nil {
 		// The reads that failed did so because the step was broken off.
 		out.stopped, err = cause, nil
-	} else if errors.Is(err, errNotFenced) {
+	} else if errors.Is(err, errNotFenced) || errors.Is(err, errMoved) {
 		out.stopped, err = err, nil
 	}
 	return out, err
@@ -155,17 +155,25 @@ func (s *step) proveFence(ctx context.Context, plan policy.Plan) error {
 }
 
 // deleteAll judges and deletes until no delete meets a conflict, then waits for the
-// claims to go.
+// claims to go. However the deletions end, what has been deleted is waited for.
 func (s *step) deleteAll(ctx context.Context, out *outcome) error {
-	var accepted []policy.Verdict
-	var since string
+	accepted, since, err := s.deleteRounds(ctx, out)
+	out.deleted, out.dying = s.awaitGone(ctx, since, accepted)
+	return err
+}
+
+// deleteRounds returns the claims that were deleted, and the version of the first list.
+func (s *step) deleteRounds(ctx context.Context, out *outcome) (accepted []policy.Verdict, since string, err error) {
 	for round := range conflictRounds {
 		snapshot, version, err := s.readSnapshot(ctx, out.plan.Set)
 		if err != nil {
-			return err
+			return accepted, since, err
 		}
 		if round == 0 {
 			since = version
+		}
+		if err := s.unmoved(out.plan, snapshot); err != nil {
+			return accepted, since, err
 		}
 		out.verdicts = without(out.plan.Verdicts(snapshot), accepted)
 		attempt := s.deleteUnused(ctx, out.verdicts)
@@ -176,8 +184,19 @@ func (s *step) deleteAll(ctx context.Context, out *outcome) error {
 			break
 		}
 	}
-	out.deleted, out.dying = s.awaitGone(ctx, since, accepted)
-	return nil
+	return accepted, since, nil
+}
+
+// unmoved looks for the set among those that were listed live. The watch would tell of a
+// change too, but later: a scale-up may have passed between fence and proof, while our
+// webhook could not be asked.
+func (s *step) unmoved(plan policy.Plan, snapshot policy.Snapshot) error {
+	for i := range snapshot.Sets {
+		if snapshot.Sets[i].Name == plan.Set.Name {
+			return s.moved(plan, s.plan(&snapshot.Sets[i]))
+		}
+	}
+	return fmt.Errorf("%w: it is gone", errMoved)
 }
 
 // identity of a claim: one with the same name and another UID is another claim.

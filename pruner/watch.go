@@ -108,7 +108,7 @@ func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string,
 	}
 	defer w.Stop()
 	for {
-		event, ok := nextEvent(w, opened)
+		event, ok := nextEvent(ctx, w, opened)
 		if !ok {
 			break
 		}
@@ -124,7 +124,7 @@ func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string,
 
 // nextEvent waits for an event; before it does, or when the watch has ended, it closes
 // opened.
-func nextEvent(w watch.Interface, opened chan struct{}) (watch.Event, bool) {
+func nextEvent(ctx context.Context, w watch.Interface, opened chan struct{}) (watch.Event, bool) {
 	select {
 	case event, ok := <-w.ResultChan():
 		if ok {
@@ -137,8 +137,12 @@ func nextEvent(w watch.Interface, opened chan struct{}) (watch.Event, bool) {
 	default:
 		close(opened)
 	}
-	event, ok := <-w.ResultChan()
-	return event, ok
+	select {
+	case event, ok := <-w.ResultChan():
+		return event, ok
+	case <-ctx.Done(): // a fake watch does not end with its context
+		return watch.Event{}, false
+	}
 }
 
 // followed judges one event, and returns the version that it is about.

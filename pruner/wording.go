@@ -11,8 +11,12 @@ import (
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
 
-// listed is how many claims one text names.
-const listed = 20
+// listed is how many claims one text names, and maxList how many bytes they may take:
+// what comes after them says when, and how to undo it.
+const (
+	listed  = 20
+	maxList = 600
+)
 
 // scheduledNotice says what will go, when, and how to undo it; ok is false where
 // nothing can go because no template's claims may.
@@ -180,6 +184,9 @@ func nameList(names []string, total int64) string {
 		return "no claim"
 	}
 	shown := names[:min(len(names), listed)]
+	for len(shown) > 1 && len(strings.Join(shown, ", ")) > maxList {
+		shown = shown[:len(shown)-1]
+	}
 	text := strings.Join(shown, ", ")
 	if rest := total - int64(len(shown)); rest > 0 {
 		text += fmt.Sprintf(" and %d more", rest)

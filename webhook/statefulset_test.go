@@ -89,7 +89,7 @@ func TestBookkeepingFollowsFromTheStoredObjectAlone(t *testing.T) {
 		},
 		"a shorter delay starts the window again": {
 			pending(5, 3), with(pending(5, 3), "delay", "1m"),
-			map[string]string{"prior-replicas": "5", "target-replicas": "3", "scaled-down-at": nowText, "record": record(4)},
+			map[string]string{"prior-replicas": "5", "target-replicas": "3", "scaled-down-at": nowText, "record": `{"uid":"uid-1","start":0,"generation":4,"scaledDownAt":"2026-03-01T11:55:00Z"}`},
 			"",
 		},
 	} {

@@ -140,8 +140,24 @@ func (b Bookkeeping) advance(s step) Bookkeeping {
 	}
 	prior = max(prior, s.to)
 	b.Prior = &prior
-	b.Record = &Record{UID: s.uid, Start: s.start, Generation: s.generation}
+	b.Record = &Record{UID: s.uid, Start: s.start, Generation: s.generation, ScaledDownAt: b.firstDown(running)}
 	return b
+}
+
+// firstDown is when the first of the scale-downs that are pending happened, if that was
+// before the window began.
+func (b Bookkeeping) firstDown(running *Window) string {
+	if b.Window == nil || running == nil {
+		return ""
+	}
+	first := b.Record.ScaledDownAt
+	if first == "" {
+		first = formatTime(running.Since)
+	}
+	if first == formatTime(b.Window.Since) {
+		return ""
+	}
+	return first
 }
 
 // before is the count that was accounted for before a step, and the window that is

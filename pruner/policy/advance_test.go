@@ -109,13 +109,13 @@ func TestOnUpdateScaling(t *testing.T) {
 			newSet(5, remembering(idle(5))), newSet(3), pending(5, 3, thisSec, upTo(8)),
 		},
 		"a second scale-down keeps the highest count and starts the window again": {
-			newSet(4, remembering(pending(5, 4, earlier))), newSet(2), pending(5, 2, thisSec, upTo(8)),
+			newSet(4, remembering(pending(5, 4, earlier))), newSet(2), pending(5, 2, thisSec, downSince(earlier), upTo(8)),
 		},
 		"a scale-down from a count that was not recorded": {
 			newSet(7, remembering(idle(5))), newSet(3), pending(7, 3, thisSec, upTo(8)),
 		},
 		"a partial scale-up starts the window again for what is left": {
-			newSet(2, remembering(pending(5, 2, earlier))), newSet(4), pending(5, 4, thisSec, upTo(8)),
+			newSet(2, remembering(pending(5, 2, earlier))), newSet(4), pending(5, 4, thisSec, downSince(earlier), upTo(8)),
 		},
 		"a scale-up to the prior count cancels": {
 			newSet(2, remembering(pending(5, 2, earlier))), newSet(5), idle(5, upTo(8)),
@@ -128,7 +128,7 @@ func TestOnUpdateScaling(t *testing.T) {
 		},
 		"with scope all, a scale-up leaves a window for what is above": {
 			newSet(2, with(policy.KeyScope, "all"), remembering(pending(5, 2, earlier))), newSet(5, with(policy.KeyScope, "all")),
-			pending(5, 5, thisSec, upTo(8)),
+			pending(5, 5, thisSec, downSince(earlier), upTo(8)),
 		},
 		"with scope all, a scale-up while nothing is pending opens none": {
 			newSet(3, with(policy.KeyScope, "all"), remembering(idle(3))), newSet(5, with(policy.KeyScope, "all")), idle(5, upTo(8)),
@@ -165,10 +165,10 @@ func TestOnUpdateAtZero(t *testing.T) {
 			newSet(1, remembering(pending(3, 0, earlier))), newSet(2), idle(2, upTo(8)),
 		},
 		"leaving zero under prune, the rest goes": {
-			newSet(0, prune, remembering(pending(3, 0, earlier))), newSet(1, prune), pending(3, 1, thisSec, upTo(8)),
+			newSet(0, prune, remembering(pending(3, 0, earlier))), newSet(1, prune), pending(3, 1, thisSec, downSince(earlier), upTo(8)),
 		},
 		"leaving zero and asking for prune in one request": {
-			newSet(0, remembering(pending(3, 0, earlier))), newSet(1, prune), pending(3, 1, thisSec, upTo(8)),
+			newSet(0, remembering(pending(3, 0, earlier))), newSet(1, prune), pending(3, 1, thisSec, downSince(earlier), upTo(8)),
 		},
 		"leaving zero and asking for keep in one request": {
 			newSet(0, prune, remembering(pending(3, 0, earlier))), newSet(1), idle(1, upTo(8)),
@@ -208,7 +208,7 @@ func TestOnUpdateMovingTheRange(t *testing.T) {
 }
 
 func TestOnUpdateWidening(t *testing.T) {
-	restarted, goesOn := pending(5, 3, thisSec), pending(5, 3, earlier)
+	restarted, goesOn := pending(5, 3, thisSec, downSince(earlier)), pending(5, 3, earlier)
 	for name, tt := range map[string]struct {
 		before, after setOption
 		want          policy.Bookkeeping
@@ -287,7 +287,7 @@ func TestOnUpdateOfSomethingElse(t *testing.T) {
 			newSet(3, atGeneration(9), remembering(pending(5, 3, earlier))), newSet(3), pending(5, 3, earlier),
 		},
 		"a target that is no longer the count is not the window's": {
-			newSet(4, atGeneration(8), remembering(pending(5, 3, earlier))), newSet(4), pending(5, 4, thisSec),
+			newSet(4, atGeneration(8), remembering(pending(5, 3, earlier))), newSet(4), pending(5, 4, thisSec, downSince(earlier)),
 		},
 		"a count that is not there changes nothing": {
 			newSet(3, remembering(pending(5, 3, earlier))), newSet(3, noReplicas), pending(5, 3, earlier),

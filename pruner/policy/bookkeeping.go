@@ -40,6 +40,10 @@ type Record struct {
 	Start int32     `json:"start"`
 	// Generation is the metadata.generation up to which changes are accounted for.
 	Generation int64 `json:"generation"`
+	// ScaledDownAt is when the first of the scale-downs that are pending happened, RFC
+	// 3339, if the window has begun again since: a claim that somebody restored in
+	// between must not look like one of those that were left behind.
+	ScaledDownAt string `json:"scaledDownAt,omitempty"`
 }
 
 // Summary is the value of the last-prune annotation.
@@ -84,7 +88,7 @@ func (b Bookkeeping) Annotations() (map[string]string, error) {
 	}
 	if b.Window != nil {
 		put(KeyTargetReplicas, strconv.Itoa(int(b.Window.Target)))
-		put(KeyScaledDownAt, b.Window.Since.UTC().Format(time.RFC3339))
+		put(KeyScaledDownAt, formatTime(b.Window.Since))
 	}
 	if b.Record != nil {
 		record, err := json.Marshal(b.Record)
@@ -114,6 +118,11 @@ func (b Bookkeeping) Pending() bool { return b.Window != nil }
 // kept is final, and the next window starts from this count.
 func (b Bookkeeping) Completed(replicas int32, summary Summary) (Bookkeeping, error) {
 	b.Prior, b.Window = &replicas, nil
+	if b.Record != nil {
+		record := *b.Record
+		record.ScaledDownAt = ""
+		b.Record = &record
+	}
 	if summary.Claims > 0 {
 		last, err := json.Marshal(summary)
 		if err != nil {
@@ -122,6 +131,20 @@ func (b Bookkeeping) Completed(replicas int32, summary Summary) (Bookkeeping, er
 		b.LastPrune = string(last)
 	}
 	return b, nil
+}
+
+// formatTime is the one form in which times are written.
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// FirstScaledDownAt is when the first of the scale-downs that are pending happened, or
+// else when the window began.
+func (b Bookkeeping) FirstScaledDownAt() time.Time {
+	if b.Record != nil {
+		if first, ok := readTime(b.Record.ScaledDownAt); ok {
+			return first
+		}
+	}
+	return b.Window.Since
 }
 
 // readCount reads a canonical, non-negative 32-bit number; anything else is none.

@@ -97,7 +97,7 @@ func gateTerminating(_ Plan, _ Snapshot, v Verdict) *finding {
 func gateCreatedSince(p Plan, _ Snapshot, v Verdict) *finding {
 	since := p.Bookkeeping.Window.Since
 	created := v.Claim.CreationTimestamp.Time
-	if p.Controls.Scope == ScopeAll || !created.After(since) {
+	if p.Controls.Scope == ScopeAll || !created.After(p.Bookkeeping.FirstScaledDownAt()) {
 		return nil
 	}
 	if !created.After(since.Add(controllerLag)) && madeByController(v.Claim) {

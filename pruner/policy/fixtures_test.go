@@ -112,6 +112,11 @@ func pending(prior, target int32, since time.Time, options ...bookOption) policy
 	return b
 }
 
+// downSince is when the first of several scale-downs happened.
+func downSince(first time.Time) bookOption {
+	return func(b *policy.Bookkeeping) { b.Record.ScaledDownAt = first.UTC().Format(time.RFC3339) }
+}
+
 func upTo(generation int64) bookOption {
 	return func(b *policy.Bookkeeping) { b.Record.Generation = generation }
 }

@@ -63,7 +63,7 @@ func TestObserveScaling(t *testing.T) {
 			newSet(8, atGeneration(8), remembering(idle(5))), counted(8, 8), again, idle(8, upTo(8)),
 		},
 		"a partial scale-up starts the window again": {
-			newSet(4, atGeneration(8), remembering(pending(5, 3, earlier))), counted(8, 4), again, pending(5, 4, thisSec, upTo(8)),
+			newSet(4, atGeneration(8), remembering(pending(5, 3, earlier))), counted(8, 4), again, pending(5, 4, thisSec, downSince(earlier), upTo(8)),
 		},
 		"a scale-up to the prior count cancels": {
 			newSet(5, atGeneration(8), remembering(pending(5, 3, earlier))), counted(8, 5), again, idle(5, upTo(8)),
@@ -116,25 +116,25 @@ func TestObserveRollouts(t *testing.T) {
 func TestObserveWhatMayHaveBeenMissed(t *testing.T) {
 	for name, tt := range map[string]look{
 		"after a start, another generation restarts the window": {
-			newSet(3, atGeneration(8), remembering(pending(5, 3, earlier))), counted(8, 3), first, pending(5, 3, thisSec, upTo(8)),
+			newSet(3, atGeneration(8), remembering(pending(5, 3, earlier))), counted(8, 3), first, pending(5, 3, thisSec, downSince(earlier), upTo(8)),
 		},
 		"after a start, the same generation lets it go on": {
 			newSet(3, remembering(pending(5, 3, earlier))), counted(7, 3), first, pending(5, 3, earlier),
 		},
 		"up and down while away restarts the window": {
-			newSet(3, atGeneration(9), remembering(pending(5, 3, earlier))), counted(9, 3), first, pending(5, 3, thisSec, upTo(9)),
+			newSet(3, atGeneration(9), remembering(pending(5, 3, earlier))), counted(9, 3), first, pending(5, 3, thisSec, downSince(earlier), upTo(9)),
 		},
 		"a generation that jumped by two restarts the window": {
-			newSet(3, atGeneration(9), remembering(pending(5, 3, earlier))), counted(9, 3), again, pending(5, 3, thisSec, upTo(9)),
+			newSet(3, atGeneration(9), remembering(pending(5, 3, earlier))), counted(9, 3), again, pending(5, 3, thisSec, downSince(earlier), upTo(9)),
 		},
 		"a generation that jumped before what was seen restarts the window": {
-			newSet(3, atGeneration(10), remembering(pending(5, 3, earlier))), counted(9, 3, 3), again, pending(5, 3, thisSec, upTo(10)),
+			newSet(3, atGeneration(10), remembering(pending(5, 3, earlier))), counted(9, 3, 3), again, pending(5, 3, thisSec, downSince(earlier), upTo(10)),
 		},
 		"a generation that jumped after what was seen restarts the window": {
-			newSet(3, atGeneration(10), remembering(pending(5, 3, earlier))), counted(8, 3), again, pending(5, 3, thisSec, upTo(10)),
+			newSet(3, atGeneration(10), remembering(pending(5, 3, earlier))), counted(8, 3), again, pending(5, 3, thisSec, downSince(earlier), upTo(10)),
 		},
 		"a generation that went back restarts the window": {
-			newSet(3, atGeneration(6), remembering(pending(5, 3, earlier))), counted(6, 3), again, pending(5, 3, thisSec, upTo(6)),
+			newSet(3, atGeneration(6), remembering(pending(5, 3, earlier))), counted(6, 3), again, pending(5, 3, thisSec, downSince(earlier), upTo(6)),
 		},
 	} {
 		t.Run(name, tt.check)

@@ -59,7 +59,10 @@ func (p Plan) verdict(s Snapshot, claim *corev1.PersistentVolumeClaim, template 
 // Terminating is the verdict on a claim that is on its way out, as far as it has come.
 func (v Verdict) Terminating() Verdict {
 	held := strings.Join(v.Claim.Finalizers, ", ")
-	v.Decision, v.Reason, v.Subject, v.Message = Wait, ReasonTerminating, held, "already terminating, held by the finalizers "+held
+	v.Decision, v.Reason, v.Subject, v.Message = Wait, ReasonTerminating, held, "already terminating"
+	if held != "" {
+		v.Message += ", held by the finalizers " + held
+	}
 	return v
 }
 
