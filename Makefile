@@ -42,6 +42,10 @@ soak: control-plane ## Scale sets at random under an observer's eyes; ROUNDS, SE
 crash: control-plane ## Kill the pruner at, and spoil, each request of a prune; SHORT=1 every third only
 	@go run ./test/crash $(if $(SHORT),-short)
 
+.PHONY: model
+model: ## Check the protocol of the fence exhaustively; needs spin and gcc
+	@test/model/check.sh
+
 .PHONY: control-plane
 control-plane: ## Build the control plane's programs into the cache folder
 	@go run ./test/cluster/cmd/control-plane
