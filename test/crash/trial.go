@@ -7,16 +7,15 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pvc-pruner/pvc-pruner/test/observer"
+	"github.com/pvc-pruner/pvc-pruner/test/sets"
 )
 
 const setName = "db"
@@ -37,7 +36,7 @@ func newTrial(ctx context.Context, client kubernetes.Interface, name string) (*t
 	if _, err := client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("create namespace: %w", err)
 	}
-	if _, err := client.AppsV1().StatefulSets(t.namespace).Create(ctx, newSet(), metav1.CreateOptions{}); err != nil {
+	if _, err := client.AppsV1().StatefulSets(t.namespace).Create(ctx, sets.New(setName, 3), metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("create set: %w", err)
 	}
 	var err error
@@ -106,32 +105,4 @@ func ignoreConflict(err error) error {
 		return nil // with a fence, or with another writer
 	}
 	return err
-}
-
-func newSet() *appsv1.StatefulSet {
-	labels := map[string]string{"app": setName}
-	replicas, grace := int32(3), int64(0)
-	return &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: setName, Annotations: map[string]string{
-			"pvc-pruner.io/enabled": "true", "pvc-pruner.io/delay": "0s",
-		}},
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: &replicas, PodManagementPolicy: appsv1.ParallelPodManagement,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					TerminationGracePeriodSeconds: &grace,
-					Containers:                    []corev1.Container{{Name: "main", Image: "example.com/app"}},
-				},
-			},
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
-				ObjectMeta: metav1.ObjectMeta{Name: "data"},
-				Spec: corev1.PersistentVolumeClaimSpec{
-					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
-				},
-			}},
-		},
-	}
 }
