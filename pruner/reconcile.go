@@ -64,7 +64,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if c := r.memory.takeCancelled(set); c != nil {
 		r.metrics.prunes.WithLabelValues("cancelled").Inc()
-		r.events.say(ctx, set, cancelledNotice(plan, *c))
+		if n, ok := cancelledNotice(plan, *c); ok {
+			r.events.say(ctx, set, n)
+		}
 	}
 	if fence := policy.ReadFence(stored.Annotations); fence.Stands(r.now()) {
 		// Another process deletes, or did when it crashed. Whatever becomes of the set, the

@@ -46,14 +46,17 @@ func dueText(p policy.Plan) string {
 	return "at " + due.UTC().Format(time.RFC3339)
 }
 
-// cancelledNotice says what a scale-up keeps.
-func cancelledNotice(p policy.Plan, c cancellation) notice {
+// cancelledNotice says what a scale-up keeps; ok is false where nothing could have gone.
+func cancelledNotice(p policy.Plan, c cancellation) (n notice, ok bool) {
 	start := int64(policy.Start(p.Set))
 	names, total := p.ClaimNames(start+int64(c.from), start+int64(min(c.to, c.prior)), listed)
+	if total == 0 {
+		return notice{}, false
+	}
 	return notice{
 		reason: EventCancelled,
 		note:   fmt.Sprintf("replicas went from %d to %d: not pruning %s, as far as they still exist", c.from, c.to, nameList(names, total)),
-	}
+	}, true
 }
 
 // holdNotice says why nothing is looked at, if that is worth an Event.
