@@ -18,7 +18,7 @@ phase() { # name, arguments of go test…
   local name=$1
   shift
   echo "== $name =="
-  sum --format=pkgname --format-hide-empty-pkg --hide-summary=all --jsonfile="$results/$name.json" -- -count=1 "$@" || failed=1
+  sum --format=pkgname --format-hide-empty-pkg --hide-summary=all --jsonfile="$results/$name.json" -- -count=1 "$@" | sed '/^DONE /d' || failed=1
 }
 
 race=()
