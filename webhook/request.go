@@ -21,6 +21,11 @@ func readSets(req admission.Request) (stored, updated *appsv1.StatefulSet, err e
 	if stored, err = decode[appsv1.StatefulSet](req.OldObject); err != nil {
 		return nil, nil, fmt.Errorf("decode oldObject: %w", err)
 	}
+	if req.SubResource == "status" {
+		// The registry does so too, but only after the mutating webhooks. A count that is
+		// never stored must not be accounted for: claims above the real one would go.
+		updated.Spec = stored.Spec
+	}
 	return stored, updated, nil
 }
 
