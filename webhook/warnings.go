@@ -85,21 +85,27 @@ func cancelled(before, after policy.Plan) string {
 	return fit("pvc-pruner will not delete ", names, total, " any more")
 }
 
+// pending says whether a prune of this very object is due now or later. Annotations of
+// another one, or parts of some, say nothing.
+func pending(p policy.Plan) bool {
+	return p.Set != nil && p.Bookkeeping.Pending() && p.Bookkeeping.Bound(p.Set)
+}
+
 // deletes says whether, as things stand, a pending prune will delete something.
 func deletes(p policy.Plan) bool {
-	if p.Set == nil {
+	if !pending(p) {
 		return false
 	}
 	replicas, ok := policy.Replicas(p.Set)
 	c := p.Controls
-	return ok && c.Enabled && p.Bookkeeping.Pending() && !c.Paused && !c.DryRun && len(c.Invalid) == 0 &&
+	return ok && c.Enabled && !c.Paused && !c.DryRun && len(c.Invalid) == 0 &&
 		c.SnapshotClass == "" && (replicas > 0 || c.PruneAtZero)
 }
 
 // outlook says what will become of the claims beyond the range, where a change has a
 // bearing on it.
 func outlook(before, after policy.Plan, now time.Time) string {
-	if !after.Controls.Enabled || !after.Bookkeeping.Pending() || sameOutlook(before, after) {
+	if !after.Controls.Enabled || !pending(after) || sameOutlook(before, after) {
 		return ""
 	}
 	c := after.Controls
@@ -120,7 +126,7 @@ func outlook(before, after policy.Plan, now time.Time) string {
 }
 
 func sameOutlook(before, after policy.Plan) bool {
-	if before.Set == nil || !before.Bookkeeping.Pending() || deletes(before) != deletes(after) {
+	if !pending(before) || deletes(before) != deletes(after) {
 		return false
 	}
 	was, _ := before.Due()
