@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// holdLimit is how long a request waits for a fence; the API server waits 5 s for us.
+	// holdLimit is the longest that a request waits for a fence.
 	holdLimit = 3 * time.Second
 	// holdPause lies between two looks at the fence.
 	holdPause = 50 * time.Millisecond

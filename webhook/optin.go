@@ -18,8 +18,7 @@ import (
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
 
-// reviewDeadline bounds the question whether a user may delete claims. The API server
-// waits 5 s for our answer.
+// reviewDeadline bounds the question whether a user may delete claims.
 const reviewDeadline = 3 * time.Second
 
 // validator answers the validating webhook: it refuses annotations that cannot be

@@ -57,7 +57,7 @@ func Setup(server ctrlwebhook.Server, opts Options) error {
 		ValidatePath: &validator{self: opts.Self, defaults: opts.Defaults, now: opts.Clock, gate: gate, reviews: opts.Client.AuthorizationV1().SubjectAccessReviews()},
 		ScalePath:    &scaler{defaults: opts.Defaults, now: opts.Clock, gate: gate, cached: opts.Reader},
 	} {
-		server.Register(path, &admission.Webhook{Handler: m.measure(path, handler)})
+		server.Register(path, inTime(&admission.Webhook{Handler: m.measure(path, handler)}))
 	}
 	return nil
 }
