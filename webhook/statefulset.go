@@ -31,25 +31,23 @@ func (b *bookkeeper) Handle(_ context.Context, req admission.Request) admission.
 	if req.UserInfo.Username == b.self {
 		return b.stamp(stored, updated)
 	}
-	var bookkeeping policy.Bookkeeping
-	var before map[string]string
-	if stored == nil {
-		bookkeeping = policy.OnCreate(updated)
-	} else {
-		bookkeeping, before = policy.OnUpdate(stored, updated, b.defaults, b.now()), stored.Annotations
-	}
-	want, err := bookkeeping.Annotations()
+	want, err := b.bookkeeping(stored, updated, b.now())
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	resp := admission.Patched("", annotationsPatch(updated, want)...)
-	if stored != nil && updated.ResourceVersion != "" && updated.ResourceVersion != stored.ResourceVersion {
-		return resp // built on an older version: the API server will refuse it in a moment
-	}
-	if tampered := foreignKeys(before, updated.Annotations, want); len(tampered) > 0 {
-		resp = resp.WithWarnings(fit("pvc-pruner ignored ", tampered, int64(len(tampered)), ": only pvc-pruner itself writes that"))
+	if foreign := b.foreign(stored, updated, want); len(foreign) > 0 {
+		resp = resp.WithWarnings(fit("pvc-pruner ignored ", foreign, int64(len(foreign)), ": only pvc-pruner itself writes that"))
 	}
 	return resp
+}
+
+// bookkeeping returns the bookkeeping annotations that belong into the object of a request.
+func (b *bookkeeper) bookkeeping(stored, updated *appsv1.StatefulSet, at time.Time) (map[string]string, error) {
+	if stored == nil {
+		return policy.OnCreate(updated).Annotations()
+	}
+	return policy.OnUpdate(stored, updated, b.defaults, at).Annotations()
 }
 
 // stamp ends a fence that the pruner puts up by the clock of those who enforce it, so
@@ -63,18 +61,6 @@ func (b *bookkeeper) stamp(stored, updated *appsv1.StatefulSet) admission.Respon
 		return admission.Allowed("")
 	}
 	return admission.Patched("", jsonpatch.NewOperation("replace", "/metadata/annotations/"+escape(policy.KeyFence), value))
-}
-
-// foreignKeys are the bookkeeping keys to which the request gave a value of its own:
-// neither the stored one, which an UPDATE may carry along, nor the right one.
-func foreignKeys(before, sent, want map[string]string) []string {
-	var keys []string
-	for _, key := range policy.BookkeepingKeys() {
-		if value, ok := sent[key]; ok && value != before[key] && value != want[key] {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
 
 // annotationsPatch turns the bookkeeping annotations of set into want, and touches
