@@ -68,17 +68,15 @@ func cancelled(before, after policy.Plan) string {
 		return ""
 	}
 	from, to := before.Range()
-	if to < 0 {
-		to = from + int64(*before.Bookkeeping.Prior) // how far orphans reach is not known here
-	}
 	if deletes(after) {
 		if after.Bookkeeping.Record.Start != before.Bookkeeping.Record.Start {
 			return ""
 		}
-		still, _ := after.Range()
-		to = min(to, still)
+		if still, _ := after.Range(); to < 0 || still < to {
+			to = still
+		}
 	}
-	names, total := before.ClaimNames(from, to, listed)
+	names, total := claims(before, from, to)
 	if total == 0 {
 		return ""
 	}
@@ -89,6 +87,23 @@ func cancelled(before, after policy.Plan) string {
 // another one, or parts of some, say nothing.
 func pending(p policy.Plan) bool {
 	return p.Set != nil && p.Bookkeeping.Pending() && p.Bookkeeping.Bound(p.Set)
+}
+
+// claims names those of the ordinals from (included) to (excluded, or -1 for no end: how
+// far orphans reach is not known here).
+func claims(p policy.Plan, from, to int64) (names []string, total int64) {
+	if to < 0 {
+		return []string{fmt.Sprintf("every unused claim from ordinal %d on", from)}, 1
+	}
+	return p.ClaimNames(from, to, listed)
+}
+
+func keysOf(problems []policy.Problem) []string {
+	keys := make([]string, 0, len(problems))
+	for _, p := range problems {
+		keys = append(keys, p.Key)
+	}
+	return keys
 }
 
 // deletes says whether, as things stand, a pending prune will delete something.
@@ -118,7 +133,7 @@ func outlook(before, after policy.Plan, now time.Time) string {
 	case c.Paused:
 		return "pvc-pruner is paused: no claim is deleted while " + policy.KeyPaused + " is \"true\""
 	case len(c.Invalid) > 0:
-		return "pvc-pruner deletes nothing until this is corrected: " + c.Invalid[0].String()
+		return fit("pvc-pruner deletes nothing until this is corrected: ", keysOf(c.Invalid), int64(len(c.Invalid)), "")
 	case c.SnapshotClass != "":
 		return "" // said when it was set
 	}
@@ -139,11 +154,7 @@ func sameOutlook(before, after policy.Plan) bool {
 func schedule(after policy.Plan, now time.Time) string {
 	from, to := after.Range()
 	prior := *after.Bookkeeping.Prior
-	names := []string{fmt.Sprintf("every unused claim from ordinal %d on", from)}
-	total := int64(1)
-	if to >= 0 {
-		names, total = after.ClaimNames(from, to, listed)
-	}
+	names, total := claims(after, from, to)
 	if total == 0 {
 		return ""
 	}
