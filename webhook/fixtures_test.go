@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -20,7 +19,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -37,6 +38,8 @@ type hooks struct {
 	ctrlwebhook.Server
 	handlers map[string]http.Handler
 	client   *fake.Clientset
+	// api takes the place of client where a test needs another one.
+	api      kubernetes.Interface
 	registry *prometheus.Registry
 	cached   cachedSets
 	// clock tells the time; tests of holds put a moving one here.
@@ -79,8 +82,12 @@ func newHooks(t *testing.T) *hooks {
 func (h *hooks) set(t *testing.T) {
 	t.Helper()
 	h.registry = prometheus.NewRegistry()
+	api := h.api
+	if api == nil {
+		api = h.client
+	}
 	err := webhook.Setup(h, webhook.Options{
-		Reader: h.cached, Client: h.client, Self: self, Defaults: policy.DefaultControls(10 * time.Minute),
+		Reader: h.cached, Client: api, Self: self, Defaults: policy.DefaultControls(10 * time.Minute),
 		Registry: h.registry, Clock: h.clock,
 	})
 	if err != nil {
@@ -91,6 +98,12 @@ func (h *hooks) set(t *testing.T) {
 // call sends a request and returns the answer.
 func (h *hooks) call(t *testing.T, path string, req admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	t.Helper()
+	return h.callWithin(t, 5*time.Second, path, req)
+}
+
+// callWithin sends a request as an API server does that waits so long for the answer.
+func (h *hooks) callWithin(t *testing.T, wait time.Duration, path string, req admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	t.Helper()
 	req.UID, req.Namespace = "request", metav1.NamespaceDefault
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: &req,
@@ -99,7 +112,7 @@ func (h *hooks) call(t *testing.T, path string, req admissionv1.AdmissionRequest
 		t.Fatal(err)
 	}
 	recorded := httptest.NewRecorder()
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path+"?timeout="+wait.String(), bytes.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	h.handlers[path].ServeHTTP(recorded, request)
 	var review admissionv1.AdmissionReview
@@ -195,35 +208,21 @@ func pending(prior, replicas int32, pairs ...string) *appsv1.StatefulSet {
 // equateEmpty compares a nil map and an empty one as equal.
 var equateEmpty = cmpopts.EquateEmpty()
 
-// counted is how often an endpoint gave an answer of a kind.
-func counted(t *testing.T, h *hooks, endpoint, decision string) (n float64) {
+// silent is a client of an API server that never answers.
+func silent(t *testing.T) kubernetes.Interface {
 	t.Helper()
-	for _, m := range gathered(t, h, "pvc_pruner_admission_requests_total") {
-		labels := map[string]string{}
-		for _, l := range m.GetLabel() {
-			labels[l.GetName()] = l.GetValue()
-		}
-		if labels["endpoint"] == endpoint && labels["decision"] == decision {
-			n += m.GetCounter().GetValue()
-		}
-	}
-	return n
-}
-
-// gathered are the metrics of a name, of which there must be some.
-func gathered(t *testing.T, h *hooks, name string) []*dto.Metric {
-	t.Helper()
-	families, err := h.registry.Gather()
+	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://silent.invalid", QPS: -1}, &http.Client{Transport: noAnswer{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, family := range families {
-		if family.GetName() == name {
-			return family.GetMetric()
-		}
-	}
-	t.Fatalf("no metric %s", name)
-	return nil
+	return client
+}
+
+type noAnswer struct{}
+
+func (noAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }
 
 func notFound(name string) error {

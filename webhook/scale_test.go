@@ -106,21 +106,3 @@ func TestAScaleSaysWhatWillHappen(t *testing.T) {
 		})
 	}
 }
-
-func TestAnswersAreCountedByEndpointAndDecision(t *testing.T) {
-	h := newHooks(t)
-	permit(h, true, nil)
-	h.call(t, webhook.ValidatePath, create(t, "user", db(1, "enabled", "true")))
-	h.call(t, webhook.ValidatePath, create(t, "user", db(1, "enabled", "yes")))
-	h.call(t, webhook.ValidatePath, admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(`[]`)}})
-	for _, decision := range []string{"allowed", "denied", "error"} {
-		if n := counted(t, h, webhook.ValidatePath, decision); n != 1 {
-			t.Errorf("%s is counted %v times, want once", decision, n)
-		}
-	}
-	for _, m := range gathered(t, h, "pvc_pruner_admission_duration_seconds") {
-		if n := m.GetHistogram().GetSampleCount(); n != 3 {
-			t.Errorf("%d answers are timed, want 3", n)
-		}
-	}
-}
