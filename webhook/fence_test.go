@@ -184,3 +184,48 @@ func TestWhereTheLiveReadFailsTheCacheCanOnlyProtect(t *testing.T) {
 		})
 	}
 }
+
+// Under failurePolicy Ignore an answer that comes too late lets the scale-up through.
+func TestAHoldEndsBeforeTheAPIServerStopsWaiting(t *testing.T) {
+	brake := func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return with(s, "paused", "true") }
+	for name, test := range map[string]struct {
+		wait    time.Duration
+		sent    func(*appsv1.StatefulSet) *appsv1.StatefulSet // nil: a scale-up
+		review  time.Duration                                 // what the access review takes
+		allowed bool
+		took    time.Duration
+	}{
+		"a scale-up, asked by one in a hurry":        {wait: 2 * time.Second, took: 1600 * time.Millisecond},
+		"a scale-up, asked by a patient one":         {wait: 30 * time.Second, took: 3 * time.Second},
+		"an update, asked by one in a hurry":         {wait: time.Second, sent: toCount(5), took: 800 * time.Millisecond},
+		"pausing, asked by one in a hurry":           {wait: time.Second, sent: brake, allowed: true, took: 800 * time.Millisecond},
+		"a control, whose review has taken its time": {wait: 5 * time.Second, sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return with(s, "delay", "1m") }, review: 2 * time.Second, took: 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stored := with(pending(5, 3), "fence", standing(t, time.Now().Add(time.Minute)))
+				h := newHooks(t)
+				h.clock = time.Now
+				h.set(t)
+				permit(h, true, nil)
+				h.client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+					time.Sleep(test.review)
+					return false, nil, nil
+				})
+				live(h, func() (*appsv1.StatefulSet, error) { return stored, nil })
+				path, req := webhook.ScalePath, scaleRequest(t, "db", 3, 5)
+				if test.sent != nil {
+					path, req = webhook.ValidatePath, update(t, "user", stored, test.sent(stored))
+				}
+				began := time.Now()
+				resp := h.callWithin(t, test.wait, path, req)
+				if took := time.Since(began).Truncate(100 * time.Millisecond); took != test.took || resp.Allowed != test.allowed {
+					t.Errorf("allowed is %v after %s, want %v after %s", resp.Allowed, took, test.allowed, test.took)
+				}
+				if !resp.Allowed && resp.Result.Code != http.StatusConflict {
+					t.Errorf("the answer is %v, want 409", resp.Result)
+				}
+			})
+		})
+	}
+}
