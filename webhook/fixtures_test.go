@@ -125,11 +125,11 @@ func (h *hooks) callWithin(t *testing.T, wait time.Duration, path string, req ad
 	return review.Response
 }
 
-// create is a request that makes a set, update one that changes stored into updated.
-func create(t *testing.T, user string, set *appsv1.StatefulSet) admissionv1.AdmissionRequest {
+// create is a user's request that makes a set, update one that changes stored into updated.
+func create(t *testing.T, set *appsv1.StatefulSet) admissionv1.AdmissionRequest {
 	t.Helper()
 	return admissionv1.AdmissionRequest{
-		Name: set.Name, Operation: admissionv1.Create, Object: raw(t, set), UserInfo: authenticationv1.UserInfo{Username: user},
+		Name: set.Name, Operation: admissionv1.Create, Object: raw(t, set), UserInfo: authenticationv1.UserInfo{Username: "user"},
 	}
 }
 

@@ -22,11 +22,11 @@ func TestAnswersAreCountedByEndpointAndDecision(t *testing.T) {
 	dryRun := scaleRequest(t, "db", 3, 5)
 	dryRun.DryRun = new(true)
 
-	h.call(t, webhook.MutatePath, create(t, "user", db(1, "enabled", "true")))
-	h.call(t, webhook.MutatePath, create(t, "user", db(1)))
+	h.call(t, webhook.MutatePath, create(t, db(1, "enabled", "true")))
+	h.call(t, webhook.MutatePath, create(t, db(1)))
 	h.call(t, webhook.MutatePath, garbage)
-	h.call(t, webhook.ValidatePath, create(t, "user", db(1, "enabled", "true")))
-	h.call(t, webhook.ValidatePath, create(t, "user", db(1, "enabled", "yes")))
+	h.call(t, webhook.ValidatePath, create(t, db(1, "enabled", "true")))
+	h.call(t, webhook.ValidatePath, create(t, db(1, "enabled", "yes")))
 	h.call(t, webhook.ValidatePath, garbage)
 	h.call(t, webhook.ScalePath, scaleRequest(t, "db", 3, 2))
 	h.call(t, webhook.ScalePath, dryRun)
@@ -53,9 +53,9 @@ func TestAnswersAreCountedByEndpointAndDecision(t *testing.T) {
 
 func TestAnswersAreTimedByEndpoint(t *testing.T) {
 	h := newHooks(t)
-	h.call(t, webhook.MutatePath, create(t, "user", db(1)))
-	h.call(t, webhook.MutatePath, create(t, "user", db(1)))
-	h.call(t, webhook.ValidatePath, create(t, "user", db(1)))
+	h.call(t, webhook.MutatePath, create(t, db(1)))
+	h.call(t, webhook.MutatePath, create(t, db(1)))
+	h.call(t, webhook.ValidatePath, create(t, db(1)))
 	families, err := h.registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -120,6 +120,7 @@ func TestWhoSetsAControlMustBeAllowedToDeleteClaims(t *testing.T) {
 		"opting out by removal":                 {idle, without(idle, "enabled"), ""},
 		"opting out and taking all away":        {with(idle, "delay", "9d"), without(with(idle, "delay", "9d"), "enabled", "delay"), ""},
 		"opting out with another delay left":    {idle, with(idle, "enabled", "false", "delay", "0s"), "pvc-pruner.io/delay"},
+		"taking away a key that means nothing":  {with(idle, "dely", "9d"), idle, "pvc-pruner.io/dely"},
 		"a scale-down":                          {idle, scaled(idle, 1), ""},
 		"forged bookkeeping, which has no sway": {idle, with(idle, "prior-replicas", "9"), ""},
 	} {

@@ -46,7 +46,8 @@ func TestBookkeepingFollowsFromTheStoredObjectAlone(t *testing.T) {
 		"a creation that does not opt in has none": {nil, db(3), nil, ""},
 		"a creation that opts out has none":        {nil, db(3, "enabled", "false"), nil, ""},
 		"a creation from a backup forgets what it carries": {
-			nil, pending(5, 2, "fence", fence, "last-prune", "{}"), map[string]string{"prior-replicas": "2"},
+			nil, pending(5, 2, "fence", fence, "last-prune", "{}"),
+			map[string]string{"prior-replicas": "2"},
 			"prior-replicas, pvc-pruner.io/target-replicas, pvc-pruner.io/scaled-down-at, pvc-pruner.io/record, pvc-pruner.io/fence, pvc-pruner.io/last-prune",
 		},
 		"a creation that does not opt in forgets it too": {
@@ -181,7 +182,7 @@ func ignoring(keys string) []string {
 func request(t *testing.T, stored, sent *appsv1.StatefulSet) admissionv1.AdmissionRequest {
 	t.Helper()
 	if stored == nil {
-		return create(t, "user", sent)
+		return create(t, sent)
 	}
 	return update(t, "user", stored, sent)
 }
