@@ -123,8 +123,8 @@ func TestAScaleSaysWhatWillHappen(t *testing.T) {
 		"down": {settled(5), 5, 3, []string{
 			"pvc-pruner will delete data-db-3, data-db-4 at " + when + ", once unused; to keep, scale back to 5 before",
 		}},
-		"down, where the live set lags behind the Scale": {settled(5), 5, 4, []string{
-			"pvc-pruner will delete data-db-4 at " + when + ", once unused; to keep, scale back to 5 before",
+		"down, where the live set lags behind the Scale": {settled(3), 5, 2, []string{
+			"pvc-pruner will delete data-db-2, data-db-3, data-db-4 at " + when + ", once unused; to keep, scale back to 5 before",
 		}},
 		"further down": {pending(5, 3), 3, 2, []string{
 			"pvc-pruner will delete data-db-2, data-db-3, data-db-4 at " + when + ", once unused; to keep, scale back to 5 before",
@@ -192,6 +192,17 @@ func TestAScaleSaysWhatWillHappen(t *testing.T) {
 				t.Errorf("allowed is %v, warnings differ (-want +got):\n%s", resp.Allowed, diff)
 			}
 		})
+	}
+}
+
+func TestTheTimeLeftIsSaidInWholeSeconds(t *testing.T) {
+	h := newHooks(t)
+	h.clock = func() time.Time { return now.Add(700 * time.Millisecond) }
+	h.set(t)
+	live(h, func() (*appsv1.StatefulSet, error) { return settled(3), nil })
+	want := []string{"pvc-pruner will delete data-db-2 at 2026-03-01T12:10:00Z (in 10m), once unused; to keep, scale back to 3 before"}
+	if diff := gocmp.Diff(want, h.call(t, webhook.ScalePath, scaleRequest(t, "db", 3, 2)).Warnings); diff != "" {
+		t.Errorf("warnings differ (-want +got):\n%s", diff)
 	}
 }
 

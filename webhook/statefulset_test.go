@@ -94,6 +94,11 @@ func TestBookkeepingFollowsFromTheStoredObjectAlone(t *testing.T) {
 			map[string]string{"prior-replicas": "5", "record": record(4)},
 			"target-replicas, pvc-pruner.io/scaled-down-at",
 		},
+		"a window that is right but for its age is made new": {
+			idle, scaled(with(idle, "target-replicas", "3", "scaled-down-at", "2026-03-01T11:00:00Z", "record", record(5)), 3),
+			map[string]string{"prior-replicas": "5", "target-replicas": "3", "scaled-down-at": nowText, "record": record(5)},
+			"scaled-down-at",
+		},
 		"a forged summary is taken away": {
 			idle, with(idle, "last-prune", "{}"), map[string]string{"prior-replicas": "5", "record": record(4)}, "last-prune",
 		},

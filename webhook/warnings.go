@@ -69,9 +69,6 @@ func cancelled(before, after policy.Plan) string {
 	}
 	from, to := before.Range()
 	if deletes(after) {
-		if after.Bookkeeping.Record.Start != before.Bookkeeping.Record.Start {
-			return ""
-		}
 		if still, _ := after.Range(); to < 0 || still < to {
 			to = still
 		}

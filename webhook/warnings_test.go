@@ -34,9 +34,14 @@ func TestAnUpdateSaysWhatItMeansForTheClaims(t *testing.T) {
 		"a creation of what Kubernetes deletes itself": {
 			nil, deletedByKubernetes(db(3, "enabled", "true", "prior-replicas", "3")), []string{builtIn},
 		},
-		"a scale-down":                        {settled(5), restarted(), []string{again}},
-		"an undo":                             {pending(5, 3), settled(5), []string{kept}},
-		"a move of the range":                 {pending(5, 3), startingAt(2)(settled(3, "record", `{"uid":"uid-1","start":2,"generation":5}`)), []string{kept}},
+		"a scale-down":        {settled(5), restarted(), []string{again}},
+		"an undo":             {pending(5, 3), settled(5), []string{kept}},
+		"a move of the range": {pending(5, 3), startingAt(2)(settled(3, "record", `{"uid":"uid-1","start":2,"generation":5}`)), []string{kept}},
+		"a move of the range onto them, with every orphan in scope": {
+			pending(5, 3),
+			startingAt(2)(restarted("scope", "all", "prior-replicas", "3", "record", `{"uid":"uid-1","start":2,"generation":5}`)),
+			[]string{kept, "pvc-pruner will delete every unused claim from ordinal 5 on at 2026-03-01T12:10:00Z (in 10m), once unused"},
+		},
 		"opting out while a prune is pending": {pending(5, 3), db(3), []string{kept}},
 		"opting out while one of every orphan is pending": {
 			pending(5, 3, "scope", "all"), db(3), []string{"pvc-pruner will not delete every unused claim from ordinal 3 on any more"},
