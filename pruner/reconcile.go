@@ -52,15 +52,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.events.say(ctx, set, invalidNotice(plan.Controls.Invalid))
 	}
 	stored, err := r.account(ctx, set)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return ctrl.Result{}, nil // a newer version is on its way to us
-	case err != nil:
-		r.metrics.failures.WithLabelValues("store").Inc()
-		if unenforced(err) {
-			r.reportUnenforced(ctx, set, err)
-		}
-		return ctrl.Result{}, err
+	if err != nil {
+		return ctrl.Result{}, r.unaccounted(ctx, set, err)
 	}
 	if c := r.memory.takeCancelled(set); c != nil {
 		r.metrics.prunes.WithLabelValues("cancelled").Inc()
@@ -78,6 +71,19 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	return r.advance(ctx, policy.NewPlan(stored, r.defaults))
+}
+
+// unaccounted reports why the bookkeeping of a set could not be stored. It returns the
+// error to be tried again for; nil where a newer version of the set is on its way to us.
+func (r *reconciler) unaccounted(ctx context.Context, set *appsv1.StatefulSet, err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	r.metrics.failures.WithLabelValues("store").Inc()
+	if unenforced(err) {
+		r.reportUnenforced(ctx, set, err)
+	}
+	return err
 }
 
 // account stores the bookkeeping that follows from what was seen, if it is another
