@@ -29,13 +29,13 @@ type attempt struct {
 // deleteUnused deletes the claims whose verdict is Delete, in the order given, and
 // before each makes sure that the step still stands. A delete whose end is not known
 // ends the round. This is the only place that deletes claims.
-func (s *step) deleteUnused(ctx context.Context, verdicts []policy.Verdict) attempt {
+func (s *step) deleteUnused(ctx context.Context, g *guard, verdicts []policy.Verdict) attempt {
 	var a attempt
 	for _, v := range verdicts {
 		if v.Decision != policy.Delete {
 			continue
 		}
-		if ctx.Err() != nil || len(a.ambiguous) > 0 {
+		if len(a.ambiguous) > 0 || !g.stands(ctx) {
 			return a
 		}
 		switch err := s.deleteClaim(ctx, v); {

@@ -121,11 +121,11 @@ func (s *step) prune(ctx context.Context, out outcome) (outcome, error) {
 		ctx, cancel = context.WithDeadlineCause(ctx, until, errFenceEnds)
 		defer cancel()
 	}
-	guarded, stop := s.guard(ctx, out.plan)
-	defer stop()
+	guarded, g := s.watchOver(ctx, out.plan)
+	defer g.stop()
 	err := s.proveFence(guarded, out.plan)
 	if err == nil {
-		err = s.deleteAll(guarded, &out)
+		err = s.deleteAll(guarded, g, &out)
 	}
 	if cause := context.Cause(guarded); cause != nil {
 		// The reads that failed did so because the step was broken off.
@@ -156,15 +156,16 @@ func (s *step) proveFence(ctx context.Context, plan policy.Plan) error {
 
 // deleteAll judges and deletes until no delete meets a conflict, then waits for the
 // claims to go. However the deletions end, what has been deleted is waited for.
-func (s *step) deleteAll(ctx context.Context, out *outcome) error {
-	accepted, since, err := s.deleteRounds(ctx, out)
+func (s *step) deleteAll(ctx context.Context, g *guard, out *outcome) error {
+	accepted, since, err := s.deleteRounds(ctx, g, out)
 	out.deleted, out.dying = s.awaitGone(ctx, since, accepted)
 	return err
 }
 
 // deleteRounds returns the claims that were deleted, and the version of the first list.
-func (s *step) deleteRounds(ctx context.Context, out *outcome) (accepted []policy.Verdict, since string, err error) {
+func (s *step) deleteRounds(ctx context.Context, g *guard, out *outcome) (accepted []policy.Verdict, since string, err error) {
 	for round := range conflictRounds {
+		asked := time.Now()
 		snapshot, version, err := s.readSnapshot(ctx, out.plan.Set)
 		if err != nil {
 			return accepted, since, err
@@ -175,8 +176,9 @@ func (s *step) deleteRounds(ctx context.Context, out *outcome) (accepted []polic
 		if err := s.unmoved(out.plan, snapshot); err != nil {
 			return accepted, since, err
 		}
+		g.looked = asked
 		out.verdicts = without(out.plan.Verdicts(snapshot), accepted)
-		attempt := s.deleteUnused(ctx, out.verdicts)
+		attempt := s.deleteUnused(ctx, g, out.verdicts)
 		accepted = append(accepted, attempt.accepted...)
 		out.failed, out.ambiguous = attempt.failed, attempt.ambiguous
 		out.verdicts = without(out.verdicts, attempt.accepted)
@@ -196,7 +198,7 @@ func (s *step) unmoved(plan policy.Plan, snapshot policy.Snapshot) error {
 			return s.moved(plan, s.plan(&snapshot.Sets[i]))
 		}
 	}
-	return fmt.Errorf("%w: it is gone", errMoved)
+	return errVanished
 }
 
 // identity of a claim: one with the same name and another UID is another claim.

@@ -18,6 +18,7 @@ import (
 var (
 	errPartialList = errors.New("the API server returned a list in part")
 	errMoved       = errors.New("the StatefulSet changed")
+	errVanished    = fmt.Errorf("%w: it is gone", errMoved)
 	errStepDone    = errors.New("the step is over")
 	errStalled     = errors.New("the watch of the StatefulSet stalled")
 )
@@ -37,35 +38,12 @@ const maxFailures = 10
 // server which closes every watch at once is not hammered.
 const resumeAfter = 100 * time.Millisecond
 
-// guard returns a context that ends, with the cause, as soon as the set is no longer
-// what the step was planned on: replicas, ordinals, UID, deletion, opt-out, pause,
-// dry-run or any other control. The watch begins at the resourceVersion of the object
-// that was read, so no change since can be missed; it is open when guard returns. If the
-// set can be neither watched nor read, the context ends as well. stop waits until the
-// watch is closed.
-func (s *step) guard(ctx context.Context, plan policy.Plan) (guarded context.Context, stop func()) {
-	guarded, cancel := context.WithCancelCause(ctx)
-	opened, closed := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(closed)
-		cancel(s.follow(guarded, plan, opened))
-	}()
-	select {
-	case <-opened:
-	case <-closed:
-	}
-	return guarded, func() {
-		cancel(errStepDone)
-		<-closed
-	}
-}
-
-// follow returns the first reason to stop. It closes opened once a watch is open and
-// what it held ready has been looked at.
-func (s *step) follow(ctx context.Context, plan policy.Plan, opened chan struct{}) error {
-	version := plan.Set.ResourceVersion
+// follow returns the first reason to stop.
+func (g *guard) follow(ctx context.Context) error {
+	version := g.planned.Set.ResourceVersion
 	for failures := 0; ; {
-		next, err := s.followOnce(ctx, plan, version, opened)
+		next, err := g.followOnce(ctx, version)
+		g.watching.Store(false)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -76,12 +54,12 @@ func (s *step) follow(ctx context.Context, plan policy.Plan, opened chan struct{
 		case errors.Is(err, errMoved):
 			return err
 		default: // expired or broken: only a live look can tell whether anything moved
-			set, getErr := s.client.AppsV1().StatefulSets(s.key.Namespace).Get(ctx, s.key.Name, metav1.GetOptions{})
+			set, getErr := g.look(ctx)
+			if errors.Is(getErr, errMoved) {
+				return getErr
+			}
 			if getErr != nil {
 				return fmt.Errorf("the StatefulSet can neither be watched (%w) nor read: %w", err, getErr)
-			}
-			if why := s.moved(plan, s.plan(set)); why != nil {
-				return why
 			}
 			version = set.ResourceVersion
 			failures++
@@ -93,12 +71,12 @@ func (s *step) follow(ctx context.Context, plan policy.Plan, opened chan struct{
 }
 
 // followOnce follows one watch until it ends, and returns the last version it saw.
-func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string, opened chan struct{}) (string, error) {
+func (g *guard) followOnce(ctx context.Context, version string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stallAfter, errStalled)
 	defer cancel()
 	seconds := int64(watchFor / time.Second)
-	w, err := s.client.AppsV1().StatefulSets(s.key.Namespace).Watch(ctx, metav1.ListOptions{
-		FieldSelector:       fields.OneTermEqualSelector("metadata.name", s.key.Name).String(),
+	w, err := g.client.AppsV1().StatefulSets(g.key.Namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector:       fields.OneTermEqualSelector("metadata.name", g.key.Name).String(),
 		ResourceVersion:     version,
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
@@ -108,11 +86,11 @@ func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string,
 	}
 	defer w.Stop()
 	for {
-		event, ok := nextEvent(ctx, w, opened)
+		event, ok := g.nextEvent(ctx, w)
 		if !ok {
 			break
 		}
-		if version, err = s.followed(plan, version, event); err != nil {
+		if version, err = g.followed(version, event); err != nil {
 			return version, err
 		}
 	}
@@ -122,9 +100,9 @@ func (s *step) followOnce(ctx context.Context, plan policy.Plan, version string,
 	return version, nil
 }
 
-// nextEvent waits for an event; before it does, or when the watch has ended, it closes
-// opened.
-func nextEvent(ctx context.Context, w watch.Interface, opened chan struct{}) (watch.Event, bool) {
+// nextEvent waits for an event. Before it does, or when the watch has ended, what the
+// watch held ready has been looked at: that makes the watch count as open.
+func (g *guard) nextEvent(ctx context.Context, w watch.Interface) (watch.Event, bool) {
 	select {
 	case event, ok := <-w.ResultChan():
 		if ok {
@@ -132,11 +110,8 @@ func nextEvent(ctx context.Context, w watch.Interface, opened chan struct{}) (wa
 		}
 	default:
 	}
-	select {
-	case <-opened:
-	default:
-		close(opened)
-	}
+	g.watching.Store(true)
+	g.firstOpen.Do(func() { close(g.opened) })
 	select {
 	case event, ok := <-w.ResultChan():
 		return event, ok
@@ -146,18 +121,18 @@ func nextEvent(ctx context.Context, w watch.Interface, opened chan struct{}) (wa
 }
 
 // followed judges one event, and returns the version that it is about.
-func (s *step) followed(plan policy.Plan, version string, event watch.Event) (string, error) {
+func (g *guard) followed(version string, event watch.Event) (string, error) {
 	switch event.Type {
 	case watch.Error:
 		err := apierrors.FromObject(event.Object)
-		if s.strict && !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
+		if g.strict && !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
 			return version, fmt.Errorf("%w: its watch failed: %w", errMoved, err)
 		}
 		return version, fmt.Errorf("watch StatefulSet: %w", err)
 	case watch.Added, watch.Modified, watch.Bookmark, watch.Deleted: // an initial ADDED is ordinary
 	}
 	set, ok := event.Object.(*appsv1.StatefulSet)
-	if !ok || set.Name != s.key.Name {
+	if !ok || set.Name != g.key.Name {
 		return version, nil
 	}
 	switch event.Type {
@@ -167,7 +142,7 @@ func (s *step) followed(plan policy.Plan, version string, event watch.Event) (st
 		return set.ResourceVersion, nil
 	default:
 	}
-	return set.ResourceVersion, s.moved(plan, s.plan(set))
+	return set.ResourceVersion, g.moved(g.planned, g.plan(set))
 }
 
 // moved says how now differs from what was planned on, nil if it does not. Status,

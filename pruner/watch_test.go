@@ -194,7 +194,7 @@ func TestSetThatCanBeNeitherWatchedNorReadStopsTheDeletes(t *testing.T) {
 			c.fail("get", "statefulsets", apierrors.NewInternalError(errors.New("etcd is away")))
 			c.lastSetWatch().Error(&metav1.Status{Message: "odd", Code: 500})
 		})
-		brokeOff(t, c, out, nil, "the StatefulSet can neither be watched (watch StatefulSet: odd) nor read: Internal error occurred: etcd is away")
+		brokeOff(t, c, out, nil, "the StatefulSet can neither be watched (watch StatefulSet: odd) nor read: get StatefulSet: Internal error occurred: etcd is away")
 		if errors.Is(out.stopped, errMoved) {
 			t.Error("what cannot be read is taken for a change, whose event would never come")
 		}
@@ -217,21 +217,95 @@ func TestWatchThatCannotBeResumedIsReplacedByALiveLook(t *testing.T) {
 // A connection that died in silence must not look like a set that nobody touches.
 func TestWatchThatStallsIsReplacedByALiveLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newFakeCluster(newSet(7, 2), newClaim(2), newClaim(3), newClaim(4), newClaim(5), newClaim(6))
-		c.afterDelete = func(claim string) {
-			if claim == "data-db-2" {
-				c.put(t, c.stored(t, scaledTo(7)))
-			}
-			time.Sleep(deleteDeadline - time.Second)
-		}
+		c := newFakeCluster(newSet(3, 2), newClaim(2, heldBy("example.com/backup")))
+		c.afterDelete = func(string) { c.put(t, c.stored(t, scaledTo(3))) }
 		out, err := c.step().run(quietly(t))
 		if !errors.Is(out.stopped, errMoved) || err != nil {
 			t.Errorf("stopped by %v, error %v", out.stopped, err)
 		}
-		if most := int(stallAfter/(deleteDeadline-time.Second)) + 1; len(c.deletes()) > most {
-			t.Errorf("sent %v", c.deletes())
+	})
+}
+
+func TestSlowDeletesLookAtTheSetAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		happens func(*testing.T, *fakeCluster)
+		moved   string
+	}{
+		"a change that the watch does not tell of": {
+			func(t *testing.T, c *fakeCluster) { c.put(t, c.stored(t, scaledTo(5))) },
+			"the StatefulSet changed: replicas went from 2 to 5",
+		},
+		"the set is gone": {
+			func(t *testing.T, c *fakeCluster) {
+				if err := c.fake.Tracker().Delete(setsResource, namespace, "db"); err != nil {
+					t.Error(err)
+				}
+			},
+			"the StatefulSet changed: it is gone",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, out := slowly(t, freshFor, func(c *fakeCluster) { tt.happens(t, c) })
+				brokeOff(t, c, out, errMoved, tt.moved)
+			})
+		})
+	}
+	t.Run("it cannot be read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, out := slowly(t, freshFor, func(c *fakeCluster) {
+				c.fail("get", "statefulsets", apierrors.NewInternalError(errors.New("etcd is away")))
+			})
+			brokeOff(t, c, out, nil, "get StatefulSet: Internal error occurred: etcd is away")
+		})
+	})
+}
+
+func TestDeletesWithoutAWatchLookAtTheSetAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, out := slowly(t, 0, func(c *fakeCluster) {
+			c.lastSetWatch().Stop()
+			synctest.Wait() // it is opened again after a pause
+			c.put(t, c.stored(t, scaledTo(5)))
+		})
+		brokeOff(t, c, out, errMoved, "the StatefulSet changed: replicas went from 2 to 5")
+	})
+}
+
+// What is safe to skip is skipped: a fast prune asks no more than it must.
+func TestFastDeletesDoNotLookAtTheSetAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, out := slowly(t, 0, func(*fakeCluster) {})
+		sent(t, c, "data-db-2", "data-db-3", "data-db-4")
+		reads := 0
+		for _, a := range c.fake.Actions() {
+			if a.Matches("get", "statefulsets") {
+				reads++
+			}
+		}
+		if reads != 1 || !out.finished() {
+			t.Errorf("the set was read %d times; told %+v", reads, tell(out))
 		}
 	})
+}
+
+// slowly runs a step that has three claims to delete, and lets something happen when the
+// first DELETE was carried out, whose answer takes some time.
+func slowly(t *testing.T, takes time.Duration, happens func(*fakeCluster)) (c *fakeCluster, out outcome) {
+	t.Helper()
+	c = newFakeCluster(newSet(5, 2), newClaim(2), newClaim(3), newClaim(4))
+	c.afterDelete = func(claim string) {
+		if claim == "data-db-2" {
+			synctest.Wait() // the watch is open
+			happens(c)
+			time.Sleep(takes)
+		}
+	}
+	out, err := c.step().run(quietly(t))
+	if err != nil {
+		t.Errorf("step: %v", err)
+	}
+	return c, out
 }
 
 func TestServerThatClosesEveryWatchIsNotHammered(t *testing.T) {
