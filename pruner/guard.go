@@ -17,7 +17,7 @@ import (
 // freshFor is how long a live look at the set holds. A watch may stall without a sign, and
 // no sooner than stallAfter is that noticed; a prune of many claims takes about a tenth of
 // a second, so that only slow ones look again.
-const freshFor = 500 * time.Millisecond
+const freshFor = 250 * time.Millisecond
 
 // guard watches a set that is being pruned, and makes sure that it is still what the
 // step was planned on: replicas, ordinals, UID, deletion, opt-out, pause, dry-run or any

@@ -33,13 +33,13 @@ func run(ctx context.Context, short bool) (err error) {
 		return fmt.Errorf("start the control plane: %w", err)
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
-	faults, err := newProxy(plane.Config())
+	faults, server, err := startProxy(plane.Config())
 	if err != nil {
-		return err
+		return fmt.Errorf("start the proxy: %w", err)
 	}
-	defer faults.close()
+	defer server.Close()
 	pruner, err := install.Start(ctx, install.Options{
-		Cluster: plane, Log: os.Stdout, Split: true, PrunerServer: faults.server.URL, PrunerAuthority: faults.authority(),
+		Cluster: plane, Log: os.Stdout, Split: true, PrunerServer: server.URL(), PrunerAuthority: server.Authority(),
 		Flags: []string{"--leader-elect=false"}, // a killed process cannot give its lease back, and waiting for that shows nothing
 	})
 	if err != nil {

@@ -2,21 +2,18 @@ package main
 
 import (
 	"bytes"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/pvc-pruner/pvc-pruner/test/relay"
 )
 
 // fault is what happens to one request.
@@ -37,10 +34,9 @@ const (
 // lateness of an answer; a DELETE is given up after 5 s.
 const lateness = 6 * time.Second
 
-// proxy passes requests on to the API server, but for one of each armed namespace.
+// proxy lets requests pass, but for one of each armed namespace.
 type proxy struct {
-	server *httptest.Server
-	next   *httputil.ReverseProxy
+	next http.Handler
 	// kill ends the pruner.
 	kill func() error
 
@@ -57,36 +53,14 @@ type arm struct {
 	hit   string        // the request that did
 }
 
-func newProxy(config *rest.Config) (*proxy, error) {
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		return nil, fmt.Errorf("parse the API server's URL: %w", err)
-	}
-	anonymous := rest.AnonymousClientConfig(config) // who asks is the pruner, by its own token
-	transport, err := rest.TransportFor(anonymous)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
-	}
-	p := &proxy{arms: map[string]*arm{}, next: &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     transport,
-		FlushInterval: -1, // watches
-		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	}}
-	p.server = httptest.NewUnstartedServer(p)
-	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // cut connections are what it is for
-	p.server.StartTLS()                                   // a client sends no token without TLS
-	return p, nil
-}
-
-// authority verifies the proxy, in PEM.
-func (p *proxy) authority() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
-}
-
-func (p *proxy) close() {
-	p.server.CloseClientConnections() // watches do not end by themselves
-	p.server.Close()
+// startProxy returns a proxy, and the relay that it decides for.
+func startProxy(config *rest.Config) (*proxy, *relay.Relay, error) {
+	p := &proxy{arms: map[string]*arm{}}
+	r, err := relay.Start(config, func(next http.Handler) http.Handler {
+		p.next = next
+		return p
+	})
+	return p, r, err
 }
 
 // set arms a namespace.

@@ -49,6 +49,13 @@ func commands() map[string]command {
 		"release-pod":     {args: "NAME", min: 1, max: 1, run: releasePod},
 		"webhook":         {args: "down|up", min: 1, max: 1, waits: true, run: webhook},
 		"pruner":          {args: "stop|start|kill", min: 1, max: 1, waits: true, run: pruner},
+		"controllers":     {args: "stop|start", min: 1, max: 1, waits: true, run: controllers},
+		"hold":            {args: "before|after VERB RESOURCE/NAME", min: 3, max: 3, run: hold},
+		"wait-held":       {min: 0, max: 0, waits: true, run: waitHeld},
+		"release":         {min: 0, max: 0, run: release},
+		"watches":         {args: "cut|expire|stall|heal", min: 1, max: 1, run: watches},
+		"cache":           {args: "freeze|thaw", min: 1, max: 1, run: cache},
+		"slow-deletes":    {args: "DURATION", min: 1, max: 1, run: slowDeletes},
 		"sleep":           {args: "DURATION", min: 1, max: 1, run: sleep},
 	}
 }

@@ -2,6 +2,8 @@ package e2e
 
 import "context"
 
+const controllerManager = "kube-controller-manager"
+
 // webhook makes admission calls fail, or work again.
 func webhook(ctx context.Context, s *script, args []string) error {
 	if err := s.mayBreak("webhook"); err != nil {
@@ -30,6 +32,20 @@ func pruner(ctx context.Context, s *script, args []string) error {
 		return s.world.pruner.KillPruner()
 	}
 	return usagef("%q is none of stop, start and kill", args[0])
+}
+
+// controllers stops or starts kube-controller-manager.
+func controllers(ctx context.Context, s *script, args []string) error {
+	if err := s.mayBreak("controllers"); err != nil {
+		return err
+	}
+	switch args[0] {
+	case "stop":
+		return s.cluster.StopProgram(controllerManager)
+	case "start":
+		return s.cluster.StartProgram(ctx, controllerManager)
+	}
+	return usagef("%q is neither stop nor start", args[0])
 }
 
 // mayBreak refuses to stop what other scripts use at the same time.

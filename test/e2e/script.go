@@ -29,6 +29,8 @@ type script struct {
 	remembered map[object]types.UID
 	// finalizers are those that the script added and did not remove: in the end they would hold the namespace.
 	finalizers map[heldObject]bool
+	// atEnd takes away what the script made outside its namespace.
+	atEnd []func(context.Context) error
 }
 
 // heldObject is an object with a finalizer that a script added to it.
@@ -118,6 +120,11 @@ func (s *script) teardown(t testscript.T) {
 		if err := s.repair(); err != nil {
 			t.Log("bring back what the script stopped:", err)
 			defer t.FailNow()
+		}
+	}
+	for _, end := range s.atEnd {
+		if err := end(ctx); err != nil {
+			t.Log("take away what the script made:", err)
 		}
 	}
 	if os.Getenv("E2E_KEEP") != "" {

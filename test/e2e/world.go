@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pvc-pruner/pvc-pruner/test/cluster"
 	"github.com/pvc-pruner/pvc-pruner/test/install"
+	"github.com/pvc-pruner/pvc-pruner/test/relay"
 )
 
 // world is what all scripts share: one control plane and one running pvc-pruner.
@@ -24,6 +26,9 @@ type world struct {
 	client  kubernetes.Interface
 	objects dynamic.Interface
 	mapper  meta.RESTMapper
+	// relay is between the pruner and the API server; the interceptor decides for it.
+	relay       *relay.Relay
+	interceptor *interceptor
 }
 
 // startWorld starts the control plane and pvc-pruner on it; data and logs go to dir.
@@ -36,7 +41,9 @@ func startWorld(ctx context.Context, dir string, log io.Writer) (*world, error) 
 	if err := w.connect(); err != nil {
 		return nil, errors.Join(err, w.stop())
 	}
-	w.pruner, err = install.Start(ctx, install.Options{Cluster: plane, Split: true, Log: log})
+	w.pruner, err = install.Start(ctx, install.Options{
+		Cluster: plane, Split: true, Log: log, PrunerServer: w.relay.URL(), PrunerAuthority: w.relay.Authority(),
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("install pvc-pruner: %w", err), w.stop())
 	}
@@ -55,13 +62,20 @@ func (w *world) connect() error {
 	}
 	kinds := memory.NewMemCacheClient(w.client.Discovery())
 	w.mapper = restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(kinds), kinds, nil)
-	return nil
+	w.relay, err = relay.Start(config, func(next http.Handler) http.Handler {
+		w.interceptor = newInterceptor(next)
+		return w.interceptor
+	})
+	return err
 }
 
 func (w *world) stop() error {
 	var errs []error
 	if w.pruner != nil {
 		errs = append(errs, w.pruner.Stop())
+	}
+	if w.relay != nil {
+		w.relay.Close()
 	}
 	return errors.Join(append(errs, w.cluster.Stop())...)
 }
@@ -70,5 +84,6 @@ func (w *world) stop() error {
 func (w *world) repair() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	return errors.Join(w.pruner.WebhookUp(ctx), w.pruner.StartPruner(ctx))
+	w.interceptor.heal()
+	return errors.Join(w.cluster.StartProgram(ctx, controllerManager), w.pruner.WebhookUp(ctx), w.pruner.StartPruner(ctx))
 }
