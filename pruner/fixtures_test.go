@@ -28,7 +28,7 @@ var (
 	epoch      = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	scaledDown = epoch.Add(-time.Hour)
 
-	defaults = policy.DefaultControls(10 * time.Minute)
+	defaults = policy.DefaultControls(policy.DefaultDelay)
 )
 
 func atEpoch() time.Time { return epoch }

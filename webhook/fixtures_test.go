@@ -87,7 +87,7 @@ func (h *hooks) set(t *testing.T) {
 		api = h.client
 	}
 	err := webhook.Setup(h, webhook.Options{
-		Reader: h.cached, Client: api, Self: self, Defaults: policy.DefaultControls(10 * time.Minute),
+		Reader: h.cached, Client: api, Self: self, Defaults: policy.DefaultControls(policy.DefaultDelay),
 		Registry: h.registry, Clock: h.clock,
 	})
 	if err != nil {

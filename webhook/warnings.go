@@ -127,6 +127,8 @@ func outlook(before, after policy.Plan, now time.Time) string {
 		return builtIn
 	case replicas == 0 && !c.PruneAtZero:
 		return "scaled to zero: pvc-pruner keeps all claims (" + policy.KeyScaleToZero + " is \"keep\")"
+	case c.Paused && after.Set.Annotations[policy.KeyPaused] == "":
+		return "pvc-pruner is paused by its flag --paused: no claim is deleted"
 	case c.Paused:
 		return "pvc-pruner is paused: no claim is deleted while " + policy.KeyPaused + " is \"true\""
 	case len(c.Invalid) > 0:

@@ -60,10 +60,9 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("create manager: %w", err)
 	}
-	defaults := policy.DefaultControls(time.Duration(o.delay))
 	if o.pruner {
 		if err := pruner.Setup(mgr, pruner.Options{
-			Client: clientset, Defaults: defaults, FenceMargin: o.fenceMargin, Workers: o.workers, Registry: metrics.Registry,
+			Client: clientset, Defaults: o.defaults, FenceMargin: o.fenceMargin, Workers: o.workers, Registry: metrics.Registry,
 		}); err != nil {
 			return fmt.Errorf("set up pruner: %w", err)
 		}
@@ -75,14 +74,14 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return fmt.Errorf("create client: %w", err)
 		}
-		if err := setupWebhook(ctx, mgr, answering, defaults, o); err != nil {
+		if err := setupWebhook(ctx, mgr, answering, o); err != nil {
 			return err
 		}
 	}
 	if err := addProbes(mgr, clientset, o); err != nil {
 		return fmt.Errorf("add probes: %w", err)
 	}
-	log.Info("Starting", "version", version, "webhook", o.webhook, "pruner", o.pruner, "delay", o.delay.String())
+	log.Info("Starting", "version", version, "webhook", o.webhook, "pruner", o.pruner, "delay", policy.FormatDelay(o.defaults.Delay), "defaults", o.defaults.DefaultsText())
 	return mgr.Start(ctx)
 }
 
@@ -119,7 +118,7 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 }
 
 // setupWebhook makes the certificate if asked to, and registers the endpoints.
-func setupWebhook(ctx context.Context, mgr ctrl.Manager, clientset kubernetes.Interface, defaults policy.Controls, o options) error {
+func setupWebhook(ctx context.Context, mgr ctrl.Manager, clientset kubernetes.Interface, o options) error {
 	ctx, cancel := context.WithTimeout(ctx, startDeadline)
 	defer cancel()
 	if o.selfSigned {
@@ -141,7 +140,7 @@ func setupWebhook(ctx context.Context, mgr ctrl.Manager, clientset kubernetes.In
 	}
 	if err := webhook.Setup(mgr.GetWebhookServer(), webhook.Options{
 		Reader: mgr.GetCache(), Client: clientset, Self: self.Status.UserInfo.Username,
-		Defaults: defaults, Clock: time.Now, Registry: metrics.Registry,
+		Defaults: o.defaults, Clock: time.Now, Registry: metrics.Registry,
 	}); err != nil {
 		return fmt.Errorf("set up webhook: %w", err)
 	}

@@ -42,7 +42,7 @@ type options struct {
 	certHosts            []string
 	metricsAddress       string
 	healthAddress        string
-	delay                delayValue
+	defaults             policy.Controls
 	fenceMargin          time.Duration
 	workers              int
 	qps                  float32
@@ -51,21 +51,29 @@ type options struct {
 	logFormat            string
 }
 
-// delayValue is a flag that takes what the delay annotation takes.
-type delayValue time.Duration
+// controlValue is a flag that takes what an annotation takes, and sets its default.
+type controlValue struct {
+	key      string
+	text     string
+	defaults *policy.Controls
+}
 
-func (d *delayValue) String() string { return policy.FormatDelay(time.Duration(*d)) }
-func (d *delayValue) Type() string   { return "duration" }
-func (d *delayValue) Set(s string) error {
-	parsed, err := policy.ParseDelay(s)
-	*d = delayValue(parsed)
-	return err
+func (c *controlValue) String() string { return c.text }
+func (c *controlValue) Type() string {
+	if c.key == policy.KeyPaused || c.key == policy.KeyDryRun {
+		return "bool"
+	}
+	return "value"
+}
+func (c *controlValue) Set(s string) error {
+	c.text = s
+	return c.defaults.SetDefault(c.key, s)
 }
 
 // parseOptions reads flags, and for those not given the environment. For --help it
 // prints the usage to out and returns pflag.ErrHelp.
 func parseOptions(args []string, env func(string) (string, bool), out io.Writer) (options, error) {
-	o := options{delay: delayValue(10 * time.Minute)}
+	o := options{defaults: policy.DefaultControls(policy.DefaultDelay)}
 	fs := pflag.NewFlagSet("pvc-pruner", pflag.ContinueOnError)
 	fs.SortFlags = false
 	fs.SetOutput(io.Discard)
@@ -91,7 +99,6 @@ func parseOptions(args []string, env func(string) (string, bool), out io.Writer)
 func (o *options) register(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` to reach the cluster with; empty: KUBECONFIG, else the pod's service account")
 	fs.StringVar(&o.namespace, "namespace", ownNamespace(), "pvc-pruner's own `namespace`, where the lease is")
-	fs.Var(&o.delay, "delay", "undo window for StatefulSets without a delay annotation, counted from the last change of replicas; 0s prunes as soon as the pods are gone")
 	fs.BoolVar(&o.webhook, "webhook", true, "answer admission requests")
 	fs.BoolVar(&o.pruner, "pruner", true, "prune, if elected (see --leader-elect)")
 	fs.BoolVar(&o.leaderElect, "leader-elect", true, "prune only while holding the lease; false only if no other pruner can run")
@@ -106,8 +113,29 @@ func (o *options) register(fs *pflag.FlagSet) {
 	fs.IntVar(&o.workers, "workers", 16, "`number` of StatefulSets pruned at once")
 	fs.Float32Var(&o.qps, "kube-api-qps", 50, "requests per second to the API server, on average")
 	fs.IntVar(&o.burst, "kube-api-burst", 100, "requests to the API server at once; at least --kube-api-qps")
+	o.registerDefaults(fs)
 	fs.StringVar(&o.logLevel, "log-level", "info", "one of debug, info, warn, error")
 	fs.StringVar(&o.logFormat, "log-format", "json", "one of json, console")
+}
+
+// registerDefaults registers a flag for each control that may have a cluster-wide default.
+func (o *options) registerDefaults(fs *pflag.FlagSet) {
+	const without = "; for StatefulSets without that annotation"
+	for _, d := range []struct{ key, value, usage string }{
+		{policy.KeyDelay, policy.FormatDelay(policy.DefaultDelay), "undo window, counted from the last change of replicas, such as `10m` or 7d; 0s prunes as soon as the pods are gone" + without},
+		{policy.KeyScope, string(policy.ScopeScaledDown), "which unused claims may go: `scaled-down`, those of ordinals that were scaled down, or all above the range" + without},
+		{policy.KeyScaleToZero, "keep", "`keep` everything while replicas is 0, or prune" + without},
+		{policy.KeyStaleVolumes, "reuse", "`reuse` old volumes in a scale-up, or forbid that until they are pruned, without an undo window" + without},
+		{policy.KeyTemplates, "", "`names` of the volumeClaimTemplates that may be pruned, separated by commas; none: all" + without},
+		{policy.KeySnapshotClass, "", "`name` of the VolumeSnapshotClass of which a snapshot is taken before a claim is deleted; none: no snapshot" + without},
+		{policy.KeyPaused, "false", "hold everything" + without},
+		{policy.KeyDryRun, "false", "plan and report, and delete nothing, whatever annotations say"},
+	} {
+		f := fs.VarPF(&controlValue{key: d.key, text: d.value, defaults: &o.defaults}, policy.Short(d.key), "", d.usage)
+		if d.value == "false" {
+			f.NoOptDefVal = "true"
+		}
+	}
 }
 
 // fromEnvironment sets the flags that the command line did not.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
 
 // environment is what os.LookupEnv would find.
@@ -28,7 +30,7 @@ func byDefault(change func(*options)) options {
 		namespace: ownNamespace(), webhook: true, pruner: true, leaderElect: true,
 		webhookPort: 9443, webhookConfiguration: "pvc-pruner",
 		certDir: filepath.Join(os.TempDir(), "pvc-pruner-certs"), certHosts: []string{"localhost", "127.0.0.1"},
-		metricsAddress: ":8080", healthAddress: ":8081", delay: delayValue(10 * time.Minute), fenceMargin: 15 * time.Second,
+		metricsAddress: ":8080", healthAddress: ":8081", defaults: policy.DefaultControls(10 * time.Minute), fenceMargin: 15 * time.Second,
 		workers: 16, qps: 50, burst: 100, logLevel: "info", logFormat: "json",
 	}
 	change(&o)
@@ -43,21 +45,25 @@ func TestOptions(t *testing.T) {
 		want options
 	}{
 		"nothing":             {nil, nil, byDefault(func(*options) {})},
-		"a delay in days":     {args{"--delay=7d"}, nil, byDefault(func(o *options) { o.delay = delayValue(168 * time.Hour) })},
-		"no delay":            {args{"--delay", "0s"}, nil, byDefault(func(o *options) { o.delay = 0 })},
+		"a delay in days":     {args{"--delay=7d"}, nil, byDefault(func(o *options) { o.defaults.Delay = 168 * time.Hour })},
+		"no delay":            {args{"--delay", "0s"}, nil, byDefault(func(o *options) { o.defaults.Delay = 0 })},
 		"one of the two jobs": {args{"--webhook=false"}, nil, byDefault(func(o *options) { o.webhook = false })},
 		"addresses turned off": {args{"--metrics-bind-address=0", "--health-probe-bind-address=0"}, nil, byDefault(func(o *options) {
 			o.metricsAddress, o.healthAddress = "0", "0"
 		})},
 		"everything": {
 			args{
+				"--scope=all", "--scale-to-zero=prune", "--stale-volumes=forbid", "--templates=data,wal", "--snapshot-class=csi", "--paused", "--dry-run",
 				"--kubeconfig=/k", "--namespace=ours", "--delay=36h", "--pruner=false", "--leader-elect=false", "--webhook-port=10250",
 				"--webhook-configuration=a.b", "--cert-dir=/c", "--self-signed-cert", "--cert-hosts=a,b", "--metrics-bind-address=127.0.0.1:1",
 				"--health-probe-bind-address=[::1]:2", "--fence-margin=20s", "--workers=1", "--kube-api-qps=0.5", "--kube-api-burst=1", "--log-level=debug", "--log-format=console",
 			},
 			nil,
 			options{
-				kubeconfig: "/k", namespace: "ours", delay: delayValue(36 * time.Hour), webhook: true, webhookPort: 10250,
+				kubeconfig: "/k", namespace: "ours", defaults: policy.Controls{
+					Delay: 36 * time.Hour, Scope: policy.ScopeAll, PruneAtZero: true, ForbidStale: true, Templates: []string{"data", "wal"},
+					SnapshotClass: "csi", Paused: true, DryRun: true,
+				}, webhook: true, webhookPort: 10250,
 				webhookConfiguration: "a.b", certDir: "/c", selfSigned: true, certHosts: []string{"a", "b"}, metricsAddress: "127.0.0.1:1",
 				healthAddress: "[::1]:2", fenceMargin: 20 * time.Second, workers: 1, qps: 0.5, burst: 1, logLevel: "debug", logFormat: "console",
 			},
@@ -66,16 +72,16 @@ func TestOptions(t *testing.T) {
 			nil,
 			environment{"PVC_PRUNER_DELAY": "2w", "PVC_PRUNER_LEADER_ELECT": "false", "PVC_PRUNER_CERT_HOSTS": "a,b", "PVC_PRUNER_KUBE_API_QPS": "7"},
 			byDefault(func(o *options) {
-				o.delay, o.leaderElect, o.certHosts, o.qps = delayValue(336*time.Hour), false, []string{"a", "b"}, 7
+				o.defaults.Delay, o.leaderElect, o.certHosts, o.qps = 336*time.Hour, false, []string{"a", "b"}, 7
 			}),
 		},
 		"a flag wins over the environment": {
 			args{"--delay=1m", "--cert-hosts=c"},
 			environment{"PVC_PRUNER_DELAY": "2w", "PVC_PRUNER_CERT_HOSTS": "a,b"},
-			byDefault(func(o *options) { o.delay, o.certHosts = delayValue(time.Minute), []string{"c"} }),
+			byDefault(func(o *options) { o.defaults.Delay, o.certHosts = time.Minute, []string{"c"} }),
 		},
 		"a flag wins over a value that could not be read": {
-			args{"--delay=1m"}, environment{"PVC_PRUNER_DELAY": "soon"}, byDefault(func(o *options) { o.delay = delayValue(time.Minute) }),
+			args{"--delay=1m"}, environment{"PVC_PRUNER_DELAY": "soon"}, byDefault(func(o *options) { o.defaults.Delay = time.Minute }),
 		},
 		"a flag that says the default wins as well": {
 			args{"--delay=10m"}, environment{"PVC_PRUNER_DELAY": "2w"}, byDefault(func(*options) {}),
@@ -110,6 +116,9 @@ func TestBadOptionIsOneClearLine(t *testing.T) {
 		"a negative delay":         {args{"--delay=-1m"}, nil, `invalid argument "-1m" for "--delay" flag: ` + delays},
 		"a delay of centuries":     {args{"--delay=200000d"}, nil, `invalid argument "200000d" for "--delay" flag: ` + delays},
 		"a delay without value":    {args{"--delay"}, nil, "flag needs an argument: --delay"},
+		"an odd scope":             {args{"--scope=every"}, nil, `invalid argument "every" for "--scope" flag: accepted are "scaled-down" and "all"`},
+		"odd templates":            {args{"--templates=data, wal"}, nil, `invalid argument "data, wal" for "--templates" flag: accepted are names of volumeClaimTemplates, each once, separated by commas without spaces, such as "data,wal"`},
+		"an odd dry run":           {args{"--dry-run=yes"}, nil, `invalid argument "yes" for "--dry-run" flag: accepted are "false" and "true"`},
 		"a switch that is neither": {args{"--webhook=maybe"}, nil, `invalid argument "maybe" for "--webhook" flag: must be true or false`},
 		"nothing to do":            {args{"--webhook=false", "--pruner=false"}, nil, "--webhook and --pruner are both false: nothing to do"},
 		"no namespace":             {args{"--namespace="}, nil, `--namespace: "" is not the name of a namespace`},

@@ -44,11 +44,11 @@ func OnUpdate(stored, updated *appsv1.StatefulSet, defaults Controls, now time.T
 	s := step{
 		uid: stored.UID, start: Start(updated), moved: Start(stored) != Start(updated),
 		from: from, to: to,
-		controls: ReadControls(updated.Annotations, defaults), now: now,
+		controls: ReadControls(updated.Annotations, defaults), defaults: defaults.DefaultsText(), now: now,
 	}
 	s.generation = b.accountedUpTo(stored, s)
 	s.widened = was.Enabled && s.controls.Widened(was)
-	s.restart = s.widened || from != to
+	s.restart = s.widened || from != to || b.otherDefaults(s.defaults)
 	return b.advance(s)
 }
 
@@ -84,9 +84,10 @@ func Observe(set *appsv1.StatefulSet, seen []Count, first bool, defaults Control
 	counts, moved := b.unaccounted(set, seen)
 	s := step{
 		uid: set.UID, start: Start(set), generation: set.Generation,
-		controls: ReadControls(set.Annotations, defaults), now: now, moved: moved,
-		from: counts[0].Replicas, restart: b.missed(set, counts, first),
+		controls: ReadControls(set.Annotations, defaults), defaults: defaults.DefaultsText(), now: now, moved: moved,
+		from: counts[0].Replicas,
 	}
+	s.restart = b.missed(set, counts, first) || b.otherDefaults(s.defaults)
 	for _, count := range counts {
 		s.to = count.Replicas
 		b = b.advance(s)
@@ -122,8 +123,9 @@ type step struct {
 	from, to   int32
 	generation int64
 	controls   Controls
-	restart    bool // a running undo window starts again
-	widened    bool // a control lets more go than before
+	defaults   string // the cluster-wide ones
+	restart    bool   // a running undo window starts again
+	widened    bool   // a control lets more go than before
 	now        time.Time
 }
 
@@ -141,6 +143,9 @@ func (b Bookkeeping) advance(s step) Bookkeeping {
 	prior = max(prior, s.to)
 	b.Prior = &prior
 	b.Record = &Record{UID: s.uid, Start: s.start, Generation: s.generation, ScaledDownAt: b.firstDown(running)}
+	if b.Window != nil {
+		b.Record.Defaults = s.defaults
+	}
 	return b
 }
 
@@ -186,6 +191,11 @@ func (s step) window(running *Window) *Window {
 		return running
 	}
 	return &Window{Target: s.to, Since: s.now.UTC().Truncate(time.Second)}
+}
+
+// otherDefaults says whether the running window began under other cluster-wide defaults.
+func (b Bookkeeping) otherDefaults(now string) bool {
+	return b.Window != nil && b.Record != nil && b.Record.Defaults != now
 }
 
 // missed says whether changes may have happened that were not seen one by one, in

@@ -44,6 +44,8 @@ type Record struct {
 	// 3339, if the window has begun again since: a claim that somebody restored in
 	// between must not look like one of those that were left behind.
 	ScaledDownAt string `json:"scaledDownAt,omitempty"`
+	// Defaults are the cluster-wide defaults for which the window runs (DefaultsText).
+	Defaults string `json:"defaults,omitempty"`
 }
 
 // Summary is the value of the last-prune annotation.
@@ -120,7 +122,7 @@ func (b Bookkeeping) Completed(replicas int32, summary Summary) (Bookkeeping, er
 	b.Prior, b.Window = &replicas, nil
 	if b.Record != nil {
 		record := *b.Record
-		record.ScaledDownAt = ""
+		record.ScaledDownAt, record.Defaults = "", ""
 		b.Record = &record
 	}
 	if summary.Claims > 0 {

@@ -39,12 +39,6 @@ type Controls struct {
 	Invalid []Problem
 }
 
-// DefaultControls are the values that hold where an annotation is absent, given
-// the cluster-wide default of the undo window.
-func DefaultControls(delay time.Duration) Controls {
-	return Controls{Delay: delay, Scope: ScopeScaledDown}
-}
-
 // Problem is a rejected annotation: its key, its value, and what is accepted.
 type Problem struct{ Key, Value, Accepted string }
 
@@ -58,7 +52,7 @@ func (p Problem) String() string {
 }
 
 // ReadControls reads the annotations of a StatefulSet. What is absent keeps its
-// default. What is odd turns into the safest value (not opted in, keep, paused)
+// default; a default dry-run wins over all. What is odd turns into the safest value (not opted in, keep, paused)
 // and is listed in Invalid, as are unknown keys with our prefix.
 func ReadControls(annotations map[string]string, defaults Controls) Controls {
 	c := defaults
@@ -70,6 +64,7 @@ func ReadControls(annotations map[string]string, defaults Controls) Controls {
 			c.Invalid = append(c.Invalid, Problem{Key: key, Value: annotations[key], Accepted: *accepted})
 		}
 	}
+	c.DryRun = c.DryRun || defaults.DryRun // whoever tries us out on a cluster wants nothing to go
 	return c
 }
 

@@ -24,7 +24,7 @@ var (
 	thisSec = now.Truncate(time.Second)
 	earlier = thisSec.Add(-3 * time.Minute)
 
-	defaults = policy.DefaultControls(10 * time.Minute)
+	defaults = policy.DefaultControls(policy.DefaultDelay)
 )
 
 // Rapid's default of a hundred tries rarely meets two odd things at once.

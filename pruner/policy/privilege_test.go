@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -80,7 +79,7 @@ func TestWhateverLetsMoreClaimsGoNeedsThePrivilege(t *testing.T) {
 		for _, annotations := range []map[string]string{before, after} {
 			maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
 		}
-		defaults := policy.DefaultControls(10 * time.Minute)
+		defaults := policy.DefaultControls(policy.DefaultDelay)
 		was, is := policy.ReadControls(before, defaults), policy.ReadControls(after, defaults)
 		if !is.Enabled || is.Paused || was.Enabled && !is.Widened(was) {
 			return

@@ -126,7 +126,11 @@ func gatePaused(p Plan, _ time.Time) *Hold {
 	if !p.Controls.Paused {
 		return nil
 	}
-	return &Hold{Decision: Keep, Reason: ReasonPaused, Message: "paused; nothing is deleted while " + KeyPaused + " is \"true\""}
+	message := "paused; nothing is deleted while " + KeyPaused + " is \"true\""
+	if p.Set.Annotations[KeyPaused] == "" {
+		message = "paused by the flag --paused, which holds for every StatefulSet without " + KeyPaused
+	}
+	return &Hold{Decision: Keep, Reason: ReasonPaused, Message: message}
 }
 
 func gateScaledToZero(p Plan, _ time.Time) *Hold {

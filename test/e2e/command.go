@@ -48,7 +48,7 @@ func commands() map[string]command {
 		"hold-pod":        {args: "NAME", min: 1, max: 1, run: holdPod},
 		"release-pod":     {args: "NAME", min: 1, max: 1, run: releasePod},
 		"webhook":         {args: "down|up", min: 1, max: 1, waits: true, run: webhook},
-		"pruner":          {args: "stop|start|kill", min: 1, max: 1, waits: true, run: pruner},
+		"pruner":          {args: "stop|start|kill [FLAG...]", min: 1, max: -1, waits: true, run: pruner},
 		"controllers":     {args: "stop|start", min: 1, max: 1, waits: true, run: controllers},
 		"hold":            {args: "before|after VERB RESOURCE/NAME", min: 3, max: 3, run: hold},
 		"wait-held":       {min: 0, max: 0, waits: true, run: waitHeld},

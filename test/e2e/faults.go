@@ -23,11 +23,15 @@ func pruner(ctx context.Context, s *script, args []string) error {
 	if err := s.mayBreak("pruner"); err != nil {
 		return err
 	}
+	if args[0] != "start" && len(args) > 1 {
+		return usagef("flags are for start alone")
+	}
 	switch args[0] {
 	case "stop":
 		return s.world.pruner.StopPruner(ctx)
 	case "start":
-		return s.world.pruner.StartPruner(ctx)
+		s.flagged = len(args) > 1
+		return s.world.pruner.StartPruner(ctx, args[1:]...)
 	case "kill":
 		return s.world.pruner.KillPruner()
 	}

@@ -29,6 +29,8 @@ type script struct {
 	remembered map[object]types.UID
 	// finalizers are those that the script added and did not remove: in the end they would hold the namespace.
 	finalizers map[heldObject]bool
+	// flagged: the pruner runs with flags of the script's own.
+	flagged bool
 	// atEnd takes away what the script made outside its namespace.
 	atEnd []func(context.Context) error
 }
@@ -117,7 +119,7 @@ func (s *script) teardown(t testscript.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), defaultTimeout)
 	defer cancel()
 	if s.serial {
-		if err := s.repair(); err != nil {
+		if err := s.repair(s.flagged); err != nil {
 			t.Log("bring back what the script stopped:", err)
 			defer t.FailNow()
 		}

@@ -80,10 +80,15 @@ func (w *world) stop() error {
 	return errors.Join(append(errs, w.cluster.Stop())...)
 }
 
-// repair brings back what a serial script stopped.
-func (w *world) repair() error {
+// repair brings back what a serial script stopped, and a pruner without flags that the script gave it.
+func (w *world) repair(flagged bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	w.interceptor.heal()
+	if flagged {
+		if err := w.pruner.StopPruner(ctx); err != nil {
+			return err
+		}
+	}
 	return errors.Join(w.cluster.StartProgram(ctx, controllerManager), w.pruner.WebhookUp(ctx), w.pruner.StartPruner(ctx))
 }
