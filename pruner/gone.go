@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/pvc-pruner/pvc-pruner/pruner/live"
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
 
@@ -150,7 +151,7 @@ func (s *step) listLeft(ctx context.Context, left map[identity]*corev1.Persisten
 		return "", fmt.Errorf("list PersistentVolumeClaims: %w", err)
 	}
 	if claims.Continue != "" {
-		return "", errPartialList
+		return "", live.ErrPartialList
 	}
 	there := map[identity]*corev1.PersistentVolumeClaim{}
 	for i := range claims.Items {

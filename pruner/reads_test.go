@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/pvc-pruner/pvc-pruner/pruner/live"
 )
 
 func TestListThatFailsEndsTheStepWithNothingDeleted(t *testing.T) {
@@ -59,7 +61,7 @@ func TestListInPartEndsTheStepWithNothingDeleted(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newFakeCluster(newSet(5, 2), newClaim(2), newClaim(3))
 				c.on("list", resource, func(k8stesting.Action) (bool, runtime.Object, error) { return true, list, nil })
-				if out, err := c.step().run(quietly(t)); !errors.Is(err, errPartialList) {
+				if out, err := c.step().run(quietly(t)); !errors.Is(err, live.ErrPartialList) {
 					t.Errorf("told %+v, error %v", tell(out), err)
 				}
 				sent(t, c)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -26,6 +27,9 @@ type reconciler struct {
 	events   *reporter
 	metrics  *metrics
 	fence    *fencer
+	// considerWorkloads and snapshots are those of Options.
+	considerWorkloads bool
+	snapshots         snapshotclient.Interface
 }
 
 // lookDeadline bounds one look at a set with all that follows from it. The longest is a
@@ -137,7 +141,8 @@ func (r *reconciler) advance(ctx context.Context, plan policy.Plan) (ctrl.Result
 	}
 	s := &step{
 		client: r.client, key: client.ObjectKeyFromObject(set), uid: set.UID, now: r.now,
-		plan:  func(live *appsv1.StatefulSet) policy.Plan { return policy.NewPlan(live, r.defaults) },
+		plan:              func(live *appsv1.StatefulSet) policy.Plan { return policy.NewPlan(live, r.defaults) },
+		considerWorkloads: r.considerWorkloads, snapshots: r.snapshots,
 		moved: moved, fence: r.fence, patience: goneDeadline, log: ctrl.LoggerFrom(ctx),
 	}
 	out, err := s.run(ctx)

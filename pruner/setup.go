@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/kubernetes"
@@ -28,12 +29,18 @@ const (
 	retryLast  = 30 * time.Second
 )
 
-// Options of the pruner. All but Clock are required.
+// Options of the pruner. Client, Workers, FenceMargin and Registry are required.
 type Options struct {
 	// Client reads live and deletes.
 	Client kubernetes.Interface
 	// Defaults hold where a StatefulSet has no annotation of its own.
 	Defaults policy.Controls
+	// ConsiderWorkloads keeps claims that the pod template of a CronJob, Job, Deployment,
+	// DaemonSet or ReplicaSet names. It needs the right to list those.
+	ConsiderWorkloads bool
+	// Snapshots takes VolumeSnapshots, and sees those of others. nil: none are taken, and
+	// the claims of sets that ask for them stay.
+	Snapshots snapshotclient.Interface
 	// FenceMargin before the end of a fence nothing more is deleted; it covers DELETEs
 	// under way and clocks that differ.
 	FenceMargin time.Duration
@@ -82,6 +89,9 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		events:   newReporter(opts.Client, opts.Clock),
 		metrics:  metrics,
 		fence:    fence,
+
+		considerWorkloads: opts.ConsiderWorkloads,
+		snapshots:         opts.Snapshots,
 	}
 	if !fenced {
 		r.fence = nil

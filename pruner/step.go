@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/pvc-pruner/pvc-pruner/pruner/live"
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
 
@@ -39,6 +41,12 @@ type step struct {
 	moved func(planned, now policy.Plan) error
 	// fence is nil for callers whose StatefulSet nobody scales while they prune it.
 	fence *fencer
+	// considerWorkloads: the workloads of the namespace are looked at.
+	considerWorkloads bool
+	// snapshots is nil where VolumeSnapshots are neither looked at nor taken.
+	snapshots snapshotclient.Interface
+	// around is what lookAround found.
+	around surroundings
 	// strict: a watch that fails counts as a change, rather than being opened again.
 	strict bool
 	// patience is how long deleted claims are waited for.
@@ -94,16 +102,30 @@ func (s *step) run(ctx context.Context) (outcome, error) {
 	}
 	// A first look, before anybody is kept from scaling: most often all that is left
 	// must wait.
-	snapshot, _, err := s.readSnapshot(ctx, set)
+	snapshot, _, err := live.Snapshot(ctx, s.client, set)
 	if err != nil {
 		return out, err
 	}
 	out.verdicts = out.plan.Verdicts(snapshot)
-	if out.plan.Controls.DryRun || !slices.ContainsFunc(out.verdicts, deletable) {
+	if !slices.ContainsFunc(out.verdicts, promising) {
+		return out, nil
+	}
+	if s.around, err = s.lookAround(ctx); err != nil {
+		return out, err
+	}
+	out.verdicts = out.plan.Verdicts(s.around.of(snapshot))
+	if out.plan.Controls.DryRun {
+		return out, nil // nothing behind this line is done in a dry run
+	}
+	out.verdicts = s.takeSnapshots(ctx, out.plan, out.verdicts)
+	if !slices.ContainsFunc(out.verdicts, deletable) {
 		return out, nil
 	}
 	return s.prune(ctx, out)
 }
+
+// promising says whether a claim may turn out to be deletable when all is looked at.
+func promising(v policy.Verdict) bool { return deletable(v) || lacksSnapshot(v) }
 
 func deletable(v policy.Verdict) bool { return v.Decision == policy.Delete }
 
@@ -166,7 +188,7 @@ func (s *step) deleteAll(ctx context.Context, g *guard, out *outcome) error {
 func (s *step) deleteRounds(ctx context.Context, g *guard, out *outcome) (accepted []policy.Verdict, since string, err error) {
 	for round := range conflictRounds {
 		asked := time.Now()
-		snapshot, version, err := s.readSnapshot(ctx, out.plan.Set)
+		snapshot, version, err := live.Snapshot(ctx, s.client, out.plan.Set)
 		if err != nil {
 			return accepted, since, err
 		}
@@ -177,7 +199,7 @@ func (s *step) deleteRounds(ctx context.Context, g *guard, out *outcome) (accept
 			return accepted, since, err
 		}
 		g.looked = asked
-		out.verdicts = without(out.plan.Verdicts(snapshot), accepted)
+		out.verdicts = without(out.plan.Verdicts(s.around.of(snapshot)), accepted)
 		attempt := s.deleteUnused(ctx, g, out.verdicts)
 		accepted = append(accepted, attempt.accepted...)
 		out.failed, out.ambiguous = attempt.failed, attempt.ambiguous

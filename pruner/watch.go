@@ -16,11 +16,10 @@ import (
 )
 
 var (
-	errPartialList = errors.New("the API server returned a list in part")
-	errMoved       = errors.New("the StatefulSet changed")
-	errVanished    = fmt.Errorf("%w: it is gone", errMoved)
-	errStepDone    = errors.New("the step is over")
-	errStalled     = errors.New("the watch of the StatefulSet stalled")
+	errMoved    = errors.New("the StatefulSet changed")
+	errVanished = fmt.Errorf("%w: it is gone", errMoved)
+	errStepDone = errors.New("the step is over")
+	errStalled  = errors.New("the watch of the StatefulSet stalled")
 )
 
 // watchFor is how long one watch lasts, and stallAfter when one that does not end by

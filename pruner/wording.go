@@ -63,7 +63,7 @@ func cancelledNotice(p policy.Plan, c cancellation) (n notice, ok bool) {
 func holdNotice(h policy.Hold) (notice, bool) {
 	n := notice{note: h.Message, about: string(h.Reason) + h.Message}
 	switch h.Reason {
-	case policy.ReasonScaledToZero, policy.ReasonSnapshotClass:
+	case policy.ReasonScaledToZero, policy.ReasonSnapshotsOff:
 		n.reason = EventSkipped
 	case policy.ReasonPaused:
 		n.reason = EventWaiting
@@ -118,15 +118,16 @@ func eventFor(v policy.Verdict) string {
 func dryRunNotice(p policy.Plan, verdicts []policy.Verdict) notice {
 	var unused []policy.Verdict
 	for _, v := range verdicts {
-		if v.Decision == policy.Delete {
+		if promising(v) {
 			unused = append(unused, v)
 		}
 	}
 	about := names(unused)
-	return notice{
-		reason: EventDryRun, about: strings.Join(about, ";") + dueText(p),
-		note: fmt.Sprintf("dry run: would delete %s (%s)", nameList(about, int64(len(about))), bytesText(total(unused))),
+	note := fmt.Sprintf("dry run: would delete %s (%s)", nameList(about, int64(len(about))), bytesText(total(unused)))
+	if p.Controls.SnapshotClass != "" {
+		note += ", after a VolumeSnapshot of class " + p.Controls.SnapshotClass
 	}
+	return notice{reason: EventDryRun, about: strings.Join(about, ";") + dueText(p), note: note}
 }
 
 func prunedNotice(p policy.Plan, deleted []policy.Verdict) notice {

@@ -118,7 +118,7 @@ func TestCancelledNotice(t *testing.T) {
 
 func TestHoldNotice(t *testing.T) {
 	for reason, want := range map[policy.Reason]string{
-		policy.ReasonScaledToZero: EventSkipped, policy.ReasonSnapshotClass: EventSkipped, policy.ReasonPaused: EventWaiting,
+		policy.ReasonScaledToZero: EventSkipped, policy.ReasonSnapshotsOff: EventSkipped, policy.ReasonPaused: EventWaiting,
 		policy.ReasonUndoWindow: "", policy.ReasonNothingPending: "", policy.ReasonRecordBehind: "", policy.ReasonStatusBehind: "",
 		policy.ReasonFenced: "", policy.ReasonDeleting: "", policy.ReasonReplaced: "", policy.ReasonNotOptedIn: "", policy.ReasonInvalidAnnotation: "",
 	} {

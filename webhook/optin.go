@@ -28,6 +28,7 @@ type validator struct {
 	defaults policy.Controls
 	now      func() time.Time
 	gate     *gatekeeper
+	stale    *staleGuard
 	reviews  authorizationclient.SubjectAccessReviewInterface
 }
 
@@ -56,9 +57,26 @@ func (v *validator) Handle(ctx context.Context, req admission.Request) admission
 		if refusal := v.gate.hold(ctx, updateOf(req, stored, updated), policy.ReadFence(before)); refusal != nil {
 			return *refusal
 		}
+		if refusal := v.refuseStale(ctx, stored, updated); refusal != nil {
+			return *refusal
+		}
 	}
 	return admission.Allowed("").WithWarnings(
 		setWarnings(stored, policy.NewPlan(updated, v.defaults), v.defaults, v.now())...)
+}
+
+// refuseStale refuses an update that would pick up old volumes. Not knowing refuses.
+func (v *validator) refuseStale(ctx context.Context, stored, updated *appsv1.StatefulSet) *admission.Response {
+	to, ok := policy.Replicas(updated)
+	if !ok || policy.Start(stored) != policy.Start(updated) {
+		return nil // of another range nothing is known
+	}
+	refusal, err := v.stale.refuse(ctx, stored, updated.Annotations, to)
+	if err != nil {
+		resp := admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("%s, try again: %w", unknownStale, err))
+		return &resp
+	}
+	return refusal
 }
 
 // updateOf is an update of a StatefulSet as a fence sees it.

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,18 +24,15 @@ type scaler struct {
 	defaults policy.Controls
 	now      func() time.Time
 	gate     *gatekeeper
+	stale    *staleGuard
 	cached   client.Reader
 }
 
 // Handle implements admission.Handler.
 func (s *scaler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	from, err := decode[autoscalingv1.Scale](req.OldObject)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Scale not understood; allowed")
-		return admission.Allowed("")
-	}
-	to, err := decode[autoscalingv1.Scale](req.Object)
-	if err != nil {
+	to, toErr := decode[autoscalingv1.Scale](req.Object)
+	if err := errors.Join(err, toErr); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Scale not understood; allowed")
 		return admission.Allowed("")
 	}
@@ -51,6 +49,14 @@ func (s *scaler) Handle(ctx context.Context, req admission.Request) admission.Re
 		dryRun: req.DryRun != nil && *req.DryRun,
 	}
 	if refusal := s.gate.hold(ctx, c, policy.ReadFence(set.Annotations)); refusal != nil {
+		return *refusal
+	}
+	refusal, err := s.stale.refuse(ctx, set, set.Annotations, to.Spec.Replicas)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Old volumes not looked for; allowed")
+		return admission.Allowed("").WithWarnings(unknownStale + "; scaled all the same")
+	}
+	if refusal != nil {
 		return *refusal
 	}
 	return admission.Allowed("").WithWarnings(s.warnings(set, from.Spec.Replicas, to.Spec.Replicas)...)

@@ -52,10 +52,11 @@ func Setup(server ctrlwebhook.Server, opts Options) error {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	gate := &gatekeeper{sets: opts.Client.AppsV1(), now: opts.Clock}
+	stale := &staleGuard{client: opts.Client, defaults: opts.Defaults, now: opts.Clock}
 	for path, handler := range map[string]admission.Handler{
 		MutatePath:   &bookkeeper{self: opts.Self, defaults: opts.Defaults, now: opts.Clock},
-		ValidatePath: &validator{self: opts.Self, defaults: opts.Defaults, now: opts.Clock, gate: gate, reviews: opts.Client.AuthorizationV1().SubjectAccessReviews()},
-		ScalePath:    &scaler{defaults: opts.Defaults, now: opts.Clock, gate: gate, cached: opts.Reader},
+		ValidatePath: &validator{self: opts.Self, defaults: opts.Defaults, now: opts.Clock, gate: gate, stale: stale, reviews: opts.Client.AuthorizationV1().SubjectAccessReviews()},
+		ScalePath:    &scaler{defaults: opts.Defaults, now: opts.Clock, gate: gate, stale: stale, cached: opts.Reader},
 	} {
 		server.Register(path, inTime(&admission.Webhook{Handler: m.measure(path, handler)}))
 	}

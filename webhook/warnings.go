@@ -40,8 +40,8 @@ func controlWarnings(before, after policy.Plan) []string {
 	if unknown := unknownTemplates(after); len(unknown) > 0 && !slices.Equal(before.Controls.Templates, after.Controls.Templates) {
 		warnings = append(warnings, fit(policy.KeyTemplates+" names ", unknown, int64(len(unknown)), ", which this StatefulSet has no volumeClaimTemplate for"))
 	}
-	if c := after.Controls.SnapshotClass; c != "" && c != before.Controls.SnapshotClass {
-		warnings = append(warnings, "this version of pvc-pruner cannot take snapshots: no claim is deleted while "+policy.KeySnapshotClass+" is set")
+	if c := after.Controls; c.SnapshotClass != "" && !c.Snapshots && c.SnapshotClass != before.Controls.SnapshotClass {
+		warnings = append(warnings, "pvc-pruner runs without --snapshots: no claim is deleted while "+policy.KeySnapshotClass+" is set")
 	}
 	if !before.Controls.Enabled && after.Controls.Enabled && policy.BuiltInDeletes(after.Set) {
 		warnings = append(warnings, builtIn)
@@ -111,7 +111,7 @@ func deletes(p policy.Plan) bool {
 	replicas, ok := policy.Replicas(p.Set)
 	c := p.Controls
 	return ok && c.Enabled && !c.Paused && !c.DryRun && len(c.Invalid) == 0 &&
-		c.SnapshotClass == "" && (replicas > 0 || c.PruneAtZero)
+		(c.SnapshotClass == "" || c.Snapshots) && (replicas > 0 || c.PruneAtZero)
 }
 
 // outlook says what will become of the claims beyond the range, where a change has a
@@ -133,7 +133,7 @@ func outlook(before, after policy.Plan, now time.Time) string {
 		return "pvc-pruner is paused: no claim is deleted while " + policy.KeyPaused + " is \"true\""
 	case len(c.Invalid) > 0:
 		return fit("pvc-pruner deletes nothing until this is corrected: ", keysOf(c.Invalid), int64(len(c.Invalid)), "")
-	case c.SnapshotClass != "":
+	case c.SnapshotClass != "" && !c.Snapshots:
 		return "" // said when it was set
 	}
 	return schedule(after, now)

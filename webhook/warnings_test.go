@@ -18,7 +18,7 @@ func TestAnUpdateSaysWhatItMeansForTheClaims(t *testing.T) {
 		kept      = "pvc-pruner will not delete data-db-3, data-db-4 any more"
 		undo      = ", once unused; to keep, scale back to 5 before"
 		paused    = `pvc-pruner is paused: no claim is deleted while pvc-pruner.io/paused is "true"`
-		snapshots = "this version of pvc-pruner cannot take snapshots: no claim is deleted while pvc-pruner.io/snapshot-class is set"
+		snapshots = "pvc-pruner runs without --snapshots: no claim is deleted while pvc-pruner.io/snapshot-class is set"
 	)
 	restarted := func(pairs ...string) *appsv1.StatefulSet {
 		return pending(5, 3, append([]string{"scaled-down-at", "2026-03-01T12:00:00Z"}, pairs...)...)

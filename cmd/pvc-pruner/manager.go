@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,10 +62,8 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("create manager: %w", err)
 	}
 	if o.pruner {
-		if err := pruner.Setup(mgr, pruner.Options{
-			Client: clientset, Defaults: o.defaults, FenceMargin: o.fenceMargin, Workers: o.workers, Registry: metrics.Registry,
-		}); err != nil {
-			return fmt.Errorf("set up pruner: %w", err)
+		if err := setupPruner(mgr, config, clientset, o); err != nil {
+			return err
 		}
 	}
 	if o.webhook {
@@ -83,6 +82,24 @@ func run(ctx context.Context, o options) error {
 	}
 	log.Info("Starting", "version", version, "webhook", o.webhook, "pruner", o.pruner, "delay", policy.FormatDelay(o.defaults.Delay), "defaults", o.defaults.DefaultsText())
 	return mgr.Start(ctx)
+}
+
+func setupPruner(mgr ctrl.Manager, config *rest.Config, clientset kubernetes.Interface, o options) error {
+	opts := pruner.Options{
+		Client: clientset, Defaults: o.defaults, ConsiderWorkloads: o.considerWorkloads,
+		FenceMargin: o.fenceMargin, Workers: o.workers, Registry: metrics.Registry,
+	}
+	if o.defaults.Snapshots {
+		client, err := snapshotclient.NewForConfig(config)
+		if err != nil {
+			return fmt.Errorf("create client for VolumeSnapshots: %w", err)
+		}
+		opts.Snapshots = client
+	}
+	if err := pruner.Setup(mgr, opts); err != nil {
+		return fmt.Errorf("set up pruner: %w", err)
+	}
+	return nil
 }
 
 func restConfig(o options) (*rest.Config, error) {

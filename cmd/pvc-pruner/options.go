@@ -44,6 +44,7 @@ type options struct {
 	healthAddress        string
 	defaults             policy.Controls
 	fenceMargin          time.Duration
+	considerWorkloads    bool
 	workers              int
 	qps                  float32
 	burst                int
@@ -110,6 +111,8 @@ func (o *options) register(fs *pflag.FlagSet) {
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics, plain HTTP; 0 turns it off")
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, plain HTTP; 0 turns it off")
 	fs.DurationVar(&o.fenceMargin, "fence-margin", policy.FenceMargin, "nothing is deleted in this last part of the minute for which a scale-up can be held; raise it where clocks differ by more than a few seconds; 5s to 50s")
+	fs.BoolVar(&o.considerWorkloads, "consider-workloads", true, "keep claims that the pod template of a CronJob, Job, Deployment, DaemonSet or ReplicaSet names; false where pvc-pruner has no right to list those")
+	fs.BoolVar(&o.defaults.Snapshots, "snapshots", false, "take VolumeSnapshots for StatefulSets that ask for them, and wait for those that others take; needs the right to list and create VolumeSnapshots")
 	fs.IntVar(&o.workers, "workers", 16, "`number` of StatefulSets pruned at once")
 	fs.Float32Var(&o.qps, "kube-api-qps", 50, "requests per second to the API server, on average")
 	fs.IntVar(&o.burst, "kube-api-burst", 100, "requests to the API server at once; at least --kube-api-qps")
@@ -170,6 +173,7 @@ func (o *options) validate() error {
 		check(len(validation.IsDNS1123Subdomain(o.webhookConfiguration)) == 0, "--webhook-configuration: %q is not the name of an object", o.webhookConfiguration),
 		check(o.certDir != "", "--cert-dir: a folder is needed"),
 		check(!o.selfSigned || len(o.certHosts) > 0, "--self-signed-cert needs at least one of --cert-hosts"),
+		check(o.defaults.SnapshotClass == "" || o.defaults.Snapshots, "--snapshot-class needs --snapshots"),
 		checkAddress("--metrics-bind-address", o.metricsAddress),
 		checkAddress("--health-probe-bind-address", o.healthAddress),
 		check(o.fenceMargin >= 5*time.Second && o.fenceMargin <= 50*time.Second, "--fence-margin: %s is out of range, accepted are 5s to 50s", o.fenceMargin),

@@ -30,7 +30,7 @@ type finding struct {
 // good stand first, so that a claim which will never go does not look like waiting.
 var claimGates = [...]func(Plan, Snapshot, Verdict) *finding{
 	gateKeepAnnotation, gateTemplate, gateOwner, gateNameShared, gateTerminating, gateCreatedSince,
-	gatePod, gateInUse, gateClone, gateSnapshot, gateBuiltIn,
+	gatePod, gateInUse, gateClone, gateSnapshot, gateSnapshotUnderWay, gateWorkload, gateBuiltIn, gateSnapshotTaken,
 }
 
 func gateKeepAnnotation(_ Plan, _ Snapshot, v Verdict) *finding {

@@ -46,13 +46,17 @@ type gateCase struct {
 	sets    []appsv1.StatefulSet
 	pods    []corev1.Pod
 	others  []corev1.PersistentVolumeClaim
-	want    judged
+
+	workloads []policy.Workload
+	snapshots []policy.VolumeSnapshot
+
+	want judged
 }
 
 func (c gateCase) check(t *testing.T) {
 	t.Helper()
 	snapshot := policy.Snapshot{
-		Sets: c.sets, Pods: c.pods,
+		Sets: c.sets, Pods: c.pods, Workloads: c.workloads, VolumeSnapshots: c.snapshots,
 		Claims: append(c.others, newClaim("data-db-4", c.sibling...), newClaim("data-db-3", c.claim...)),
 	}
 	want := c.want

@@ -34,6 +34,8 @@ type Controls struct {
 	DryRun        bool
 	Paused        bool
 	SnapshotClass string
+	// Snapshots: pvc-pruner may take VolumeSnapshots. No annotation says so.
+	Snapshots bool
 	// Invalid lists what could not be read. While there is any, nothing is pruned:
 	// whoever wrote the value wanted something, and we do not know what.
 	Invalid []Problem

@@ -26,7 +26,7 @@ const (
 	ReasonStatusBehind      Reason = "StatusBehind"      // the StatefulSet controller may act on an older count
 	ReasonUndoWindow        Reason = "UndoWindow"        // the delay is not over
 	ReasonFenced            Reason = "Fenced"            // a fence stands that is not this step's
-	ReasonSnapshotClass     Reason = "SnapshotRequired"  // a snapshot is asked for, which this version cannot take
+	ReasonSnapshotsOff      Reason = "SnapshotsOff"      // a snapshot is asked for, and none may be taken
 )
 
 // Reasons that hold for one claim.
@@ -40,7 +40,10 @@ const (
 	ReasonOwnedByOther     Reason = "OwnedByOther"       // another controller owns it
 	ReasonKeepAnnotation   Reason = "KeepAnnotation"     //
 	ReasonTemplateExcluded Reason = "TemplateExcluded"   // its template is not in the templates annotation
-	ReasonSnapshotting     Reason = "SnapshotInProgress" //
+	ReasonWorkload         Reason = "WorkloadNeedsClaim" // the pod template of a workload names it
+	ReasonSnapshotting     Reason = "SnapshotInProgress" // somebody takes a snapshot of it
+	ReasonSnapshotMissing  Reason = "SnapshotMissing"    // a snapshot is asked for and not taken yet
+	ReasonSnapshotTaken    Reason = "SnapshotRequired"   // the snapshot that is asked for is not ready
 	ReasonTerminating      Reason = "Terminating"        // deleted already, held by finalizers
 	ReasonBuiltIn          Reason = "BuiltInRetention"   // Kubernetes deletes it by the set's own policy
 )

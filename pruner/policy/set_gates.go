@@ -78,7 +78,7 @@ func (p Plan) SetGates(uid types.UID, now time.Time) *Hold {
 	}
 	for _, gate := range []func(Plan, time.Time) *Hold{
 		gateOptedIn, gateInvalid, gatePending, gatePaused, gateScaledToZero,
-		gateFence, gateRecord, gateStatus, gateSnapshotClass, gateWindow,
+		gateSnapshotsOff, gateFence, gateRecord, gateStatus, gateWindow,
 	} {
 		if h := gate(p, now); h != nil {
 			return h
@@ -173,16 +173,6 @@ func gateStatus(p Plan, _ time.Time) *Hold {
 	return &Hold{
 		Decision: Wait, Reason: ReasonStatusBehind,
 		Message: "the StatefulSet controller has not observed the change of replicas yet",
-	}
-}
-
-func gateSnapshotClass(p Plan, _ time.Time) *Hold {
-	if p.Controls.SnapshotClass == "" {
-		return nil
-	}
-	return &Hold{
-		Decision: Keep, Reason: ReasonSnapshotClass,
-		Message: "a VolumeSnapshot is asked for, which this version of pvc-pruner cannot take; remove " + KeySnapshotClass + " to prune without",
 	}
 }
 

@@ -145,7 +145,7 @@ func TestSetGates(t *testing.T) {
 		"a window for another count":   {[]setOption{remembering(pending(5, 2, earlier))}, recordBehind},
 		"a snapshot asked for": {
 			[]setOption{with(policy.KeySnapshotClass, "fast")},
-			keep(policy.ReasonSnapshotClass, "a VolumeSnapshot is asked for, which this version of pvc-pruner cannot take; remove pvc-pruner.io/snapshot-class to prune without"),
+			keep(policy.ReasonSnapshotsOff, "a VolumeSnapshot is asked for by pvc-pruner.io/snapshot-class, and pvc-pruner may not take any: it runs without --snapshots"),
 		},
 		"a window that runs": {[]setOption{with(policy.KeyDelay, "10m")}, &policy.Hold{
 			Decision: policy.Wait, Reason: policy.ReasonUndoWindow, Message: "the undo window ends at 2026-03-01T12:07:00Z", Until: earlier.Add(10 * time.Minute),
@@ -209,9 +209,9 @@ func TestSetGatesInOrder(t *testing.T) {
 		{policy.ReasonNothingPending, remembering(pending(5, 3, thisSec, upTo(1)))},
 		{policy.ReasonPaused, with(policy.KeyPaused, "false")},
 		{policy.ReasonScaledToZero, replicas(3)},
+		{policy.ReasonSnapshotsOff, func(set *appsv1.StatefulSet) { delete(set.Annotations, policy.KeySnapshotClass) }},
 		{policy.ReasonRecordBehind, remembering(pending(5, 3, thisSec))},
 		{policy.ReasonStatusBehind, func(set *appsv1.StatefulSet) { set.Status.ObservedGeneration = generation }},
-		{policy.ReasonSnapshotClass, func(set *appsv1.StatefulSet) { delete(set.Annotations, policy.KeySnapshotClass) }},
 		{policy.ReasonUndoWindow, with(policy.KeyDelay, "0s")},
 	}
 	set.UID = "6a7b"

@@ -14,4 +14,8 @@ type Snapshot struct {
 	Sets   []appsv1.StatefulSet
 	Pods   []corev1.Pod
 	Claims []corev1.PersistentVolumeClaim
+	// Workloads of the namespace; none where they are not looked at.
+	Workloads []Workload
+	// VolumeSnapshots of the namespace; none where they are not looked at.
+	VolumeSnapshots []VolumeSnapshot
 }
