@@ -95,6 +95,17 @@ func TestClaimOfWhichASnapshotIsAskedFor(t *testing.T) {
 		"somebody else takes one, and none is asked for": {
 			snapshots: foreign(false), want: wait(policy.ReasonSnapshotting, "volumesnapshot/nightly", "VolumeSnapshot nightly of it is not ready"),
 		},
+		"one that failed is not asked for any more": {
+			snapshots: []policy.VolumeSnapshot{snapshotOf(t, "data-db-3", own.UID, failed)}, want: deleted,
+		},
+		"one under way is not asked for any more": {
+			snapshots: []policy.VolumeSnapshot{snapshotOf(t, "data-db-3", own.UID, unready)},
+			want:      wait(policy.ReasonSnapshotting, "volumesnapshot/"+name, "VolumeSnapshot "+name+" of it is not ready"),
+		},
+		"somebody else's failed": {
+			snapshots: []policy.VolumeSnapshot{{Name: "nightly", Claim: "data-db-3", Failure: "no space"}},
+			want:      wait(policy.ReasonSnapshotting, "volumesnapshot/nightly", "VolumeSnapshot nightly of it is not ready"),
+		},
 		"somebody else took one, and none is asked for": {snapshots: foreign(true), want: deleted},
 	} {
 		// The sibling's snapshot is ready, so that it goes whatever becomes of this one.

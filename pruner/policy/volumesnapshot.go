@@ -57,12 +57,14 @@ func gateSnapshotsOff(p Plan, _ time.Time) *Hold {
 	}
 }
 
-// gateSnapshotUnderWay waits for VolumeSnapshots of the claim that anybody takes.
+// gateSnapshotUnderWay waits for VolumeSnapshots of the claim that anybody takes, but not
+// for one of pvc-pruner's own that failed and is not asked for any more.
 func gateSnapshotUnderWay(p Plan, s Snapshot, v Verdict) *finding {
 	own := p.SnapshotName(v.Claim)
 	for i := range s.VolumeSnapshots {
 		vs := &s.VolumeSnapshots[i]
-		if vs.Claim == v.Claim.Name && !vs.Ready && vs.Name != own {
+		abandoned := vs.ClaimUID == v.Claim.UID && vs.Failure != ""
+		if vs.Claim == v.Claim.Name && !vs.Ready && vs.Name != own && !abandoned {
 			return &finding{Wait, ReasonSnapshotting, "volumesnapshot/" + vs.Name, "VolumeSnapshot " + vs.Name + " of it is not ready"}
 		}
 	}

@@ -56,6 +56,7 @@ func commands() map[string]command {
 		"watches":         {args: "cut|expire|stall|heal", min: 1, max: 1, run: watches},
 		"cache":           {args: "freeze|thaw", min: 1, max: 1, run: cache},
 		"slow-deletes":    {args: "DURATION", min: 1, max: 1, run: slowDeletes},
+		"snapshotter":     {min: 0, max: 0, waits: true, run: snapshotter},
 		"sleep":           {args: "DURATION", min: 1, max: 1, run: sleep},
 	}
 }

@@ -42,7 +42,10 @@ func startWorld(ctx context.Context, dir string, log io.Writer) (*world, error) 
 		return nil, errors.Join(err, w.stop())
 	}
 	w.pruner, err = install.Start(ctx, install.Options{
-		Cluster: plane, Split: true, Log: log, PrunerServer: w.relay.URL(), PrunerAuthority: w.relay.Authority(),
+		Cluster: plane, Split: true, Log: log,
+		// Most scripts run in a cluster that does not know VolumeSnapshots, as many are.
+		Flags: []string{"--snapshots"}, Values: []string{"snapshots.enabled=true"},
+		PrunerServer: w.relay.URL(), PrunerAuthority: w.relay.Authority(),
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("install pvc-pruner: %w", err), w.stop())

@@ -25,10 +25,10 @@ type chart struct {
 	webhooks string
 }
 
-// render renders the chart of the repository for a webhook that is reached under a URL.
-func render(ctx context.Context, plane *cluster.Cluster, root, namespace, url string) (chart, error) {
+// render renders the chart of the repository with values, each KEY=VALUE.
+func render(ctx context.Context, plane *cluster.Cluster, root, namespace string, values []string) (chart, error) {
 	text, err := run(ctx, root, plane.Program("helm"), "template", release, filepath.Join("charts", "pvc-pruner"),
-		"--namespace", namespace, "--set", "webhook.url="+url)
+		"--namespace", namespace, "--set", strings.Join(values, ","))
 	if err != nil {
 		return chart{}, err
 	}

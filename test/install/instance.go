@@ -25,6 +25,8 @@ type Options struct {
 	Dir string
 	// Flags are added to those that every process gets.
 	Flags []string
+	// Values are further values of the chart, each KEY=VALUE.
+	Values []string
 	// Split runs the webhook and the pruner as a process each, so that one can be stopped while the other goes on, as
 	// it would with several replicas. Otherwise one process runs both.
 	Split bool
@@ -103,7 +105,7 @@ func (i *Instance) install(ctx context.Context) error {
 		return err
 	}
 	plane, namespace := i.options.Cluster, i.options.Namespace
-	if i.chart, err = render(ctx, plane, root, namespace, "https://"+i.proxy.address); err != nil {
+	if i.chart, err = render(ctx, plane, root, namespace, append([]string{"webhook.url=https://" + i.proxy.address}, i.options.Values...)); err != nil {
 		return err
 	}
 	if err := i.chart.apply(ctx, plane, i.options.Dir, namespace); err != nil {
