@@ -73,6 +73,7 @@ fix: ## Format, and fix what linters can fix
 .PHONY: generate
 generate: ## Regenerate what is generated
 	@for module in $(MODULES); do (cd $$module && go mod tidy); done
+	@go run ./test/reference
 
 .PHONY: verify
 verify: ## Fail where generated files are not up to date or files are not committed

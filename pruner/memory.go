@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +25,8 @@ type memory struct {
 
 	mu   sync.Mutex
 	sets map[types.NamespacedName]*sighting
+	// optedOut are the last versions before sets were opted out, until that is reported.
+	optedOut map[types.NamespacedName]*appsv1.StatefulSet
 }
 
 // sighting is what was seen of one set.
@@ -37,6 +40,9 @@ type sighting struct {
 	last *appsv1.StatefulSet
 	// cancelled: a pending prune ended, wholly or partly, and was not reported yet.
 	cancelled *cancellation
+	// rest is how long the set rests after a step that failed, until restUntil.
+	rest      time.Duration
+	restUntil time.Time
 	// done is what the prune under way has deleted so far.
 	done progress
 }
@@ -49,7 +55,7 @@ type cancellation struct{ from, to, prior int32 }
 const maxCounts = 256
 
 func newMemory(defaults policy.Controls) *memory {
-	return &memory{defaults: defaults, sets: map[types.NamespacedName]*sighting{}}
+	return &memory{defaults: defaults, sets: map[types.NamespacedName]*sighting{}, optedOut: map[types.NamespacedName]*appsv1.StatefulSet{}}
 }
 
 // handler notes each object and queues the sets that concern us.
@@ -79,6 +85,9 @@ func (m *memory) note(set *appsv1.StatefulSet) bool {
 	if !ok || !policy.OptedIn(set.Annotations) {
 		// Opting in again starts afresh. Odd annotations still want a report.
 		delete(m.sets, key)
+		if s != nil && s.uid == set.UID && s.last != nil {
+			m.optedOut[key] = s.last
+		}
 		return s != nil || hasOurKeys(set)
 	}
 	if s == nil || s.uid != set.UID {
@@ -157,6 +166,36 @@ func (m *memory) accounted(set *appsv1.StatefulSet) {
 	})
 }
 
+// takeOptedOut returns the last version of a set before it was opted out, once; nil if it
+// was not, or nothing was known of it.
+func (m *memory) takeOptedOut(key types.NamespacedName) *appsv1.StatefulSet {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.optedOut[key]
+	delete(m.optedOut, key)
+	return last
+}
+
+// tire lets a set rest after a step that failed, twice as long as the last time. The queue
+// alone would not do: what the step wrote to the set brings it back at once.
+func (m *memory) tire(set *appsv1.StatefulSet, now time.Time) {
+	m.change(set, func(s *sighting) {
+		s.rest = min(max(2*s.rest, retryFirst), retryLast)
+		s.restUntil = now.Add(s.rest)
+	})
+}
+
+// refresh ends the rest of a set.
+func (m *memory) refresh(set *appsv1.StatefulSet) {
+	m.change(set, func(s *sighting) { s.rest, s.restUntil = 0, time.Time{} })
+}
+
+// resting is how long a set still rests.
+func (m *memory) resting(set *appsv1.StatefulSet, now time.Time) (left time.Duration) {
+	m.change(set, func(s *sighting) { left = s.restUntil.Sub(now) })
+	return max(left, 0)
+}
+
 // takeCancelled returns a cancellation that was not reported yet.
 func (m *memory) takeCancelled(set *appsv1.StatefulSet) (c *cancellation) {
 	m.change(set, func(s *sighting) { c, s.cancelled = s.cancelled, nil })
@@ -178,6 +217,7 @@ func (m *memory) forget(key types.NamespacedName) *appsv1.StatefulSet {
 	defer m.mu.Unlock()
 	s := m.sets[key]
 	delete(m.sets, key)
+	delete(m.optedOut, key)
 	if s == nil {
 		return nil
 	}

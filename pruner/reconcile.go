@@ -55,16 +55,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if len(plan.Controls.Invalid) > 0 {
 		r.events.say(ctx, set, invalidNotice(plan.Controls.Invalid))
 	}
+	if n, ok := managedNotice(plan); ok {
+		r.events.say(ctx, set, n)
+	}
 	stored, err := r.account(ctx, set)
 	if err != nil {
 		return ctrl.Result{}, r.unaccounted(ctx, set, err)
 	}
-	if c := r.memory.takeCancelled(set); c != nil {
-		r.metrics.prunes.WithLabelValues("cancelled").Inc()
-		if n, ok := cancelledNotice(plan, *c); ok {
-			r.events.say(ctx, set, n)
-		}
-	}
+	r.reportCancelled(ctx, plan)
 	if fence := policy.ReadFence(stored.Annotations); fence.Stands(r.now()) {
 		// Another process deletes, or did when it crashed. Whatever becomes of the set, the
 		// fence has to be taken away when it is over.
@@ -139,6 +137,9 @@ func (r *reconciler) advance(ctx context.Context, plan policy.Plan) (ctrl.Result
 	if hold != nil {
 		return r.held(ctx, plan, hold), nil
 	}
+	if rest := r.memory.resting(set, r.now()); rest > 0 {
+		return ctrl.Result{RequeueAfter: rest}, nil
+	}
 	s := &step{
 		client: r.client, key: client.ObjectKeyFromObject(set), uid: set.UID, now: r.now,
 		plan:              func(live *appsv1.StatefulSet) policy.Plan { return policy.NewPlan(live, r.defaults) },
@@ -149,13 +150,19 @@ func (r *reconciler) advance(ctx context.Context, plan policy.Plan) (ctrl.Result
 	if err != nil {
 		r.metrics.failures.WithLabelValues("read").Inc()
 	}
-	return r.conclude(ctx, out, err)
+	result, err := r.conclude(ctx, out, err)
+	if err != nil {
+		r.memory.tire(set, r.now())
+	} else {
+		r.memory.refresh(set)
+	}
+	return result, err
 }
 
 // held waits for what holds the whole set: until a time, or for an event.
 func (r *reconciler) held(ctx context.Context, plan policy.Plan, hold *policy.Hold) ctrl.Result {
 	r.metrics.hold(plan.Set.UID, hold, nil)
-	if n, ok := holdNotice(*hold); ok && plan.Bookkeeping.Pending() {
+	if n, ok := holdNotice(plan, *hold); ok && plan.Bookkeeping.Pending() {
 		r.events.say(ctx, plan.Set, n)
 	}
 	if !hold.Until.IsZero() {
@@ -184,6 +191,7 @@ func (r *reconciler) conclude(ctx context.Context, out outcome, stepErr error) (
 		if completed, err = r.settle(ctx, out, summary); completed {
 			r.completed(out, summary)
 		}
+		out.completed = completed
 		r.report(ctx, out)
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -76,7 +77,7 @@ func (got reconciled) expect(t *testing.T, want reconciled) {
 	}
 }
 
-const scheduled = "PruneScheduled: replicas is 2: data-db-2, data-db-3, data-db-4 will be deleted at 1999-12-31T23:10:00Z, once unused; to keep them, scale back to 5 before"
+const scheduled = "PruneScheduled: replicas is 2: data-db-2, data-db-3, data-db-4 will be deleted at 1999-12-31T23:10:00Z, once unused; to keep, scale back to 5 before"
 
 func TestReconcilePrunesAndCompletesTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +111,7 @@ func TestReconcileWaits(t *testing.T) {
 		"for the exact end of the window": {
 			[]runtime.Object{newSet(5, 2, with(policy.KeyDelay, "90m")), newClaim(2)},
 			reconciled{Again: 30 * time.Minute, Said: []string{
-				"PruneScheduled: replicas is 2: data-db-2, data-db-3, data-db-4 will be deleted at 2000-01-01T00:30:00Z, once unused; to keep them, scale back to 5 before",
+				"PruneScheduled: replicas is 2: data-db-2, data-db-3, data-db-4 will be deleted at 2000-01-01T00:30:00Z, once unused; to keep, scale back to 5 before",
 			}},
 		},
 		"for a pod, with growing patience": {
@@ -145,7 +146,11 @@ func TestReconcileWaits(t *testing.T) {
 		"opted out, for an event":            {[]runtime.Object{newSet(5, 2, lacking(policy.KeyEnabled)), newClaim(2)}, reconciled{}},
 		"in dry run, with growing patience": {
 			[]runtime.Object{newSet(5, 2, with(policy.KeyDryRun, "true")), newClaim(2)},
-			reconciled{Again: 5 * time.Minute, Said: []string{scheduled, "PruneDryRun: dry run: would delete data-db-2 (1Gi)"}},
+			reconciled{Again: 5 * time.Minute, Said: []string{
+				"PruneScheduled: replicas is 2; dry run, nothing is deleted; otherwise data-db-2, data-db-3, data-db-4 would be deleted " +
+					"at 1999-12-31T23:10:00Z, once unused; to keep, scale back to 5 before",
+				"PruneDryRun: dry run: would delete data-db-2 (1Gi)",
+			}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -405,5 +410,104 @@ func TestStaleCacheDeletesNothing(t *testing.T) {
 			t.Errorf("%v, %v", result, err)
 		}
 		sent(t, live)
+	})
+}
+
+// What a failed step wrote to the set wakes us at once. That must not make a storm.
+func TestSetRestsAfterAStepThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFakeCluster(newSet(5, 2), newClaim(2))
+		c.unstamped = true
+		r := newReconciler(t, c)
+		r.now = time.Now
+		writes := func() (n int) {
+			for _, a := range c.fake.Actions() {
+				if a.Matches("patch", "statefulsets") {
+					n++
+				}
+			}
+			return n
+		}
+		want := retryFirst
+		for range 8 {
+			if got := look(t, c, r); got.Error == "" {
+				t.Fatalf("no error: %+v", got)
+			}
+			look(t, c, r) // takes away what is left of the fence
+			before := writes()
+			if got := look(t, c, r); got.Again != want || got.Error != "" || writes() != before {
+				t.Fatalf("looked at again at once: %+v, %d writes", got, writes()-before)
+			}
+			time.Sleep(want)
+			want = min(2*want, retryLast)
+		}
+		c.unstamped = false
+		time.Sleep(retryLast)
+		if got := look(t, c, r); got.Error != "" || len(got.Deletes) != 1 {
+			t.Errorf("did not recover: %+v", got)
+		}
+		if rest := r.memory.resting(c.stored(t), time.Now()); rest != 0 {
+			t.Errorf("rests %v after a success", rest)
+		}
+	})
+}
+
+// A later look would say it, and after the last one there is none.
+func TestWhatIsKeptForGoodIsSaidBeforeTheRecordIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keep := func(c *corev1.PersistentVolumeClaim) { c.Annotations = map[string]string{policy.KeyKeep: "true"} }
+		c := newFakeCluster(newSet(4, 2), newClaim(2, keep), newClaim(3, keep))
+		r := newReconciler(t, c)
+		r.events.due(ownUID, notice{reason: EventSkipped, about: "something else a moment ago"})
+		got := look(t, c, r)
+		want := `PruneSkipped: data-db-2: keep: annotated pvc-pruner.io/keep="true"; data-db-3: keep: annotated pvc-pruner.io/keep="true"`
+		if len(got.Said) != 2 || got.Said[1] != want {
+			t.Errorf("said %q", got.Said)
+		}
+	})
+}
+
+func TestOptingOutOfAPendingPruneIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFakeCluster(newSet(5, 2, with(policy.KeyDelay, "10w")), newClaim(2))
+		r := newReconciler(t, c)
+		look(t, c, r)
+		c.put(t, c.stored(t, lacking(policy.KeyEnabled), lacking(policy.KeyRecord), lacking(policy.KeyPriorReplicas),
+			lacking(policy.KeyTargetReplicas), lacking(policy.KeyScaledDownAt), atVersion("200")))
+		look(t, c, r).expect(t, reconciled{Said: []string{"PruneCancelled: opted out: not pruning data-db-2, data-db-3, data-db-4, as far as they still exist"}})
+		look(t, c, r).expect(t, reconciled{})
+	})
+}
+
+func TestSecondScaleToZeroIsSaidAgain(t *testing.T) {
+	about := func(since time.Time) string {
+		set := newSet(5, 0)
+		plan := planOf(set)
+		plan.Bookkeeping.Window.Since = since
+		n, ok := holdNotice(plan, policy.Hold{Reason: policy.ReasonScaledToZero, Message: "why"})
+		if !ok {
+			t.Fatal("not said")
+		}
+		return n.about
+	}
+	if about(epoch) == about(epoch.Add(time.Second)) {
+		t.Error("the second is taken for the first")
+	}
+	if about(epoch) != about(epoch) {
+		t.Error("the first is said twice")
+	}
+}
+
+func TestSetOfAnOperatorIsWarnedOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owned := func(s *appsv1.StatefulSet) {
+			s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "db.example.com/v1", Kind: "Database", Name: "shop", Controller: new(true)}}
+		}
+		c := newFakeCluster(newSet(2, 2, owned))
+		look(t, c, newReconciler(t, c)).expect(t, reconciled{Said: []string{
+			"OperatorManaged: Database shop owns this StatefulSet and may scale it or delete its claims in ways of its own: opt in only what you scale yourself",
+		}})
+		c = newFakeCluster(newSet(2, 2, owned, lacking(policy.KeyEnabled)))
+		look(t, c, newReconciler(t, c)).expect(t, reconciled{})
 	})
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
@@ -44,7 +45,28 @@ func (r *reconciler) report(ctx context.Context, out outcome) {
 		r.events.say(ctx, set, dryRunNotice(out.plan, out.verdicts))
 	}
 	for _, n := range verdictNotices(slices.Concat(out.verdicts, out.dying)) {
+		n.settles = !out.completed // there is no later look
 		r.events.say(ctx, set, n)
+	}
+}
+
+// reportCancelled tells that a pending prune was ended, by a scale-up or by opting out.
+func (r *reconciler) reportCancelled(ctx context.Context, plan policy.Plan) {
+	var notices []notice
+	if c := r.memory.takeCancelled(plan.Set); c != nil {
+		if n, ok := cancelledNotice(plan, *c); ok {
+			notices = append(notices, n)
+		}
+		r.metrics.prunes.WithLabelValues("cancelled").Inc()
+	}
+	if last := r.memory.takeOptedOut(client.ObjectKeyFromObject(plan.Set)); last != nil && !plan.Controls.Enabled {
+		if before := policy.NewPlan(last, r.defaults); before.Bookkeeping.Pending() && before.Bookkeeping.Bound(last) {
+			r.metrics.prunes.WithLabelValues("cancelled").Inc()
+			notices = append(notices, optedOutNotice(before))
+		}
+	}
+	for _, n := range notices {
+		r.events.say(ctx, plan.Set, n)
 	}
 }
 

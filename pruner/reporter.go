@@ -17,17 +17,18 @@ import (
 
 // Reasons of Events on a StatefulSet.
 const (
-	EventScheduled         = "PruneScheduled"
-	EventCancelled         = "PruneCancelled"
-	EventWaiting           = "PruneWaiting"
-	EventSkipped           = "PruneSkipped"
-	EventBlocked           = "PruneBlocked"
-	EventDryRun            = "PruneDryRun"
-	EventPruned            = "Pruned"
-	EventFailed            = "PruneFailed"
-	EventVolumeRetained    = "VolumeRetained"
-	EventFenceNotEnforced  = "FenceNotEnforced"
-	EventInvalidAnnotation = "InvalidAnnotation"
+	EventScheduled         = "PruneScheduled"    // an undo window began: what will go, when, and how to undo it
+	EventCancelled         = "PruneCancelled"    // a change ended it, wholly or in part
+	EventWaiting           = "PruneWaiting"      // a claim cannot go yet: what it waits for (pod and node, workload, clone, VolumeSnapshot); or the set is paused
+	EventSkipped           = "PruneSkipped"      // a claim is finally kept, and why; or the set is scaled to zero
+	EventBlocked           = "PruneBlocked"      // a claim is terminating and held by finalizers, which are named
+	EventDryRun            = "PruneDryRun"       // what would have gone, with the bytes
+	EventPruned            = "Pruned"            // what went, and who last set replicas, as far as Kubernetes tells
+	EventFailed            = "PruneFailed"       // the API server refused a deletion, or its end is not known
+	EventVolumeRetained    = "VolumeRetained"    // a PersistentVolume stays because its reclaim policy is Retain
+	EventFenceNotEnforced  = "FenceNotEnforced"  // our own webhook does not answer, or would not hold a scale-up; nothing is deleted until it does
+	EventInvalidAnnotation = "InvalidAnnotation" // an annotation cannot be understood; nothing is deleted until it is corrected
+	EventOperatorManaged   = "OperatorManaged"   // another controller owns the set, and may scale it or delete its claims in ways of its own
 )
 
 const (
@@ -55,7 +56,7 @@ type notice struct {
 
 func (n notice) eventType() string {
 	switch n.reason {
-	case EventFailed, EventBlocked, EventFenceNotEnforced, EventInvalidAnnotation:
+	case EventFailed, EventBlocked, EventFenceNotEnforced, EventInvalidAnnotation, EventOperatorManaged:
 		return corev1.EventTypeWarning
 	}
 	return corev1.EventTypeNormal

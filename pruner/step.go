@@ -71,6 +71,8 @@ type outcome struct {
 	failed []failure
 	// ambiguous are deletes that may or may not have happened, or still may.
 	ambiguous []failure
+	// completed: the record of the prune was closed.
+	completed bool
 	// stopped: the deletions were broken off, and why.
 	stopped error
 }

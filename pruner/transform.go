@@ -34,6 +34,9 @@ func StripStatefulSet(obj any) (any, error) {
 			ObservedGeneration: set.Status.ObservedGeneration, Replicas: set.Status.Replicas,
 		},
 	}
+	if owner := metav1.GetControllerOf(set); owner != nil {
+		out.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
 	for i := range set.Spec.VolumeClaimTemplates {
 		out.Spec.VolumeClaimTemplates = append(out.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: set.Spec.VolumeClaimTemplates[i].Name},

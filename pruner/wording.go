@@ -32,8 +32,11 @@ func scheduledNotice(p policy.Plan) (n notice, ok bool) {
 		what = fmt.Sprintf("every unused claim from ordinal %d on", from)
 	}
 	note := fmt.Sprintf("replicas is %d: %s will be deleted %s, once unused", window.Target, what, due)
-	if *p.Bookkeeping.Prior > window.Target {
-		note += fmt.Sprintf("; to keep them, scale back to %d before", *p.Bookkeeping.Prior)
+	if p.Controls.DryRun {
+		note = fmt.Sprintf("replicas is %d; dry run, nothing is deleted; otherwise %s would be deleted %s, once unused", window.Target, what, due)
+	}
+	if end, _ := p.Due(); end.After(window.Since) && *p.Bookkeeping.Prior > window.Target {
+		note += fmt.Sprintf("; to keep, scale back to %d before", *p.Bookkeeping.Prior)
 	}
 	return notice{
 		reason: EventScheduled, note: note,
@@ -59,9 +62,23 @@ func cancelledNotice(p policy.Plan, c cancellation) (n notice, ok bool) {
 	}, true
 }
 
+// optedOutNotice says which claims stay because the set was opted out; before is the plan
+// that was pending.
+func optedOutNotice(before policy.Plan) notice {
+	from, to := before.Range()
+	what := fmt.Sprintf("every unused claim from ordinal %d on", from)
+	if to >= 0 {
+		what = nameList(before.ClaimNames(from, to, listed))
+	}
+	return notice{reason: EventCancelled, note: "opted out: not pruning " + what + ", as far as they still exist"}
+}
+
 // holdNotice says why nothing is looked at, if that is worth an Event.
-func holdNotice(h policy.Hold) (notice, bool) {
+func holdNotice(p policy.Plan, h policy.Hold) (notice, bool) {
 	n := notice{note: h.Message, about: string(h.Reason) + h.Message}
+	if window := p.Bookkeeping.Window; window != nil {
+		n.about += window.Since.String() // said again at the next scale-down
+	}
 	switch h.Reason {
 	case policy.ReasonScaledToZero, policy.ReasonSnapshotsOff:
 		n.reason = EventSkipped
@@ -71,6 +88,15 @@ func holdNotice(h policy.Hold) (notice, bool) {
 		return notice{}, false
 	}
 	return n, true
+}
+
+// managedNotice warns of a set that another operator works on, if it is opted in.
+func managedNotice(p policy.Plan) (n notice, ok bool) {
+	text := policy.ManagedBy(p.Set)
+	if !p.Controls.Enabled || text == "" {
+		return notice{}, false
+	}
+	return notice{reason: EventOperatorManaged, note: text, about: text}, true
 }
 
 func invalidNotice(problems []policy.Problem) notice {

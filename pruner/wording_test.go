@@ -29,25 +29,29 @@ func TestScheduledNotice(t *testing.T) {
 	}{
 		"says what goes, when, and how to undo it": {
 			newSet(5, 2),
-			"replicas is 2: data-db-2, data-db-3, data-db-4 will be deleted at 1999-12-31T23:10:00Z, once unused; to keep them, scale back to 5 before",
+			"replicas is 2: data-db-2, data-db-3, data-db-4 will be deleted at 1999-12-31T23:10:00Z, once unused; to keep, scale back to 5 before",
 		},
 		"names the first claims of many": {
 			newSet(1000, 2, with(policy.KeyDelay, "7d")),
 			"replicas is 2: data-db-2, data-db-3, data-db-4, data-db-5, data-db-6, data-db-7, data-db-8, data-db-9, data-db-10, data-db-11, " +
 				"data-db-12, data-db-13, data-db-14, data-db-15, data-db-16, data-db-17, data-db-18, data-db-19, data-db-20, data-db-21 " +
-				"and 978 more will be deleted at 2000-01-07T23:00:00Z, once unused; to keep them, scale back to 1000 before",
+				"and 978 more will be deleted at 2000-01-07T23:00:00Z, once unused; to keep, scale back to 1000 before",
 		},
 		"with scope all, names the first ordinal": {
 			newSet(5, 2, with(policy.KeyScope, "all")),
-			"replicas is 2: every unused claim from ordinal 2 on will be deleted at 1999-12-31T23:10:00Z, once unused; to keep them, scale back to 5 before",
+			"replicas is 2: every unused claim from ordinal 2 on will be deleted at 1999-12-31T23:10:00Z, once unused; to keep, scale back to 5 before",
 		},
 		"for older orphans, has no count to scale back to": {
 			newSet(2, 2, forOrphans),
 			"replicas is 2: every unused claim from ordinal 2 on will be deleted at 1999-12-31T23:10:00Z, once unused",
 		},
+		"in a dry run, says so": {
+			newSet(3, 2, with(policy.KeyDryRun, "true")),
+			"replicas is 2; dry run, nothing is deleted; otherwise data-db-2 would be deleted at 1999-12-31T23:10:00Z, once unused; to keep, scale back to 3 before",
+		},
 		"with old volumes forbidden, has no delay": {
 			newSet(3, 2, with(policy.KeyStaleVolumes, "forbid")),
-			"replicas is 2: data-db-2 will be deleted at 1999-12-31T23:00:00Z, once unused; to keep them, scale back to 3 before",
+			"replicas is 2: data-db-2 will be deleted at 1999-12-31T23:00:00Z, once unused",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +126,7 @@ func TestHoldNotice(t *testing.T) {
 		policy.ReasonUndoWindow: "", policy.ReasonNothingPending: "", policy.ReasonRecordBehind: "", policy.ReasonStatusBehind: "",
 		policy.ReasonFenced: "", policy.ReasonDeleting: "", policy.ReasonReplaced: "", policy.ReasonNotOptedIn: "", policy.ReasonInvalidAnnotation: "",
 	} {
-		got, ok := holdNotice(policy.Hold{Reason: reason, Message: "why"})
+		got, ok := holdNotice(policy.Plan{}, policy.Hold{Reason: reason, Message: "why"})
 		if got.reason != want || ok != (want != "") || ok && got.note != "why" {
 			t.Errorf("%s: %+v, %v", reason, got, ok)
 		}

@@ -52,8 +52,8 @@ func (c change) held(f *policy.Fence, now time.Time) bool {
 	return f.Stands(now) && (f.Crosses(c.start, c.replicas) || c.controls)
 }
 
-// hold returns nil when the change may go on, and otherwise the refusal. From the
-// moment at which a fence was seen, not knowing refuses.
+// hold returns nil when the change may go on as it was asked for, and otherwise what to
+// answer. From the moment at which a fence was seen, not knowing refuses.
 func (g *gatekeeper) hold(ctx context.Context, c change, fence *policy.Fence) *admission.Response {
 	if !c.held(fence, g.now()) {
 		return nil
@@ -66,9 +66,15 @@ func (g *gatekeeper) hold(ctx context.Context, c change, fence *policy.Fence) *a
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, holdLimit)
 	defer cancel()
-	if fence = g.await(ctx, c, fence); fence == nil {
+	fence, written := g.await(ctx, c, fence)
+	if fence == nil {
 		log.Info("Released request", "after", time.Since(began).String())
-		return nil
+		if !written {
+			return nil
+		}
+		// No word on what it means: the API server asks again about the object as it is now.
+		released := admission.Allowed("")
+		return &released
 	}
 	if c.brake && !fence.Crosses(c.start, c.replicas) {
 		return nil // the pruner's watch sees it and stops
@@ -77,31 +83,33 @@ func (g *gatekeeper) hold(ctx context.Context, c change, fence *policy.Fence) *a
 }
 
 // await looks at the set until no fence holds the change any more. It returns the fence
-// that still does when the time is over.
-func (g *gatekeeper) await(ctx context.Context, c change, fence *policy.Fence) *policy.Fence {
+// that still does when the time is over; else nil, and whether the set was written to
+// meanwhile, as it is unless its fence has just ended by itself.
+func (g *gatekeeper) await(ctx context.Context, c change, fence *policy.Fence) (still *policy.Fence, written bool) {
+	first := *fence
 	ticker := time.NewTicker(holdPause)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return fence
+			return fence, false
 		case <-ticker.C:
 		}
 		set, err := g.look(ctx, c.set)
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil
+			return nil, true
 		case err != nil:
 			ctrl.LoggerFrom(ctx).V(1).Info("Fence not read", "cause", err.Error())
 		case set.Annotations[policy.KeyFence] == "":
-			return nil
+			return nil, true
 		default:
 			if f := policy.ReadFence(set.Annotations); f != nil {
 				fence = f
 			}
 		}
 		if !c.held(fence, g.now()) {
-			return nil // it has ended
+			return nil, *fence != first
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -226,6 +227,61 @@ func TestAHoldEndsBeforeTheAPIServerStopsWaiting(t *testing.T) {
 					t.Errorf("the answer is %v, want 409", resp.Result)
 				}
 			})
+		})
+	}
+}
+
+// What a change means is told when the API server asks again: by then the claims are gone.
+func TestAReleasedChangeSaysNothingOfTheObjectAsItWas(t *testing.T) {
+	fencedSet := with(pending(5, 3), "fence", standing(t, now.Add(time.Minute)))
+	for path, req := range map[string]admissionv1.AdmissionRequest{
+		webhook.ScalePath:    scaleRequest(t, "db", 3, 5),
+		webhook.ValidatePath: update(t, "jane", fencedSet, scaled(fencedSet, 5)),
+	} {
+		h := newHooks(t)
+		looks := 0
+		live(h, func() (*appsv1.StatefulSet, error) {
+			if looks++; looks > 2 {
+				return settled(3), nil
+			}
+			return fencedSet, nil
+		})
+		if resp := h.call(t, path, req); !resp.Allowed || len(resp.Warnings) > 0 {
+			t.Errorf("%s: allowed is %v, warnings %q", path, resp.Allowed, resp.Warnings)
+		}
+	}
+}
+
+func TestAScaleUpThatComesTooLateIsTold(t *testing.T) {
+	const gone = "pvc-pruner deleted claims of the ordinals 3, 4 at 2026-03-01T11:59:00Z: those begin with empty volumes"
+	summary := `{"at":"2026-03-01T11:59:00Z","ordinals":[3,4,7],"claims":3,"bytes":3}`
+	for name, tt := range map[string]struct {
+		summary string
+		to      int32
+		want    []string
+	}{
+		"up over them":     {summary, 6, []string{gone}},
+		"up over one":      {summary, 4, []string{strings.Replace(gone, "3, 4", "3", 1)}},
+		"long ago":         {strings.Replace(summary, "T11:59", "T09:59", 1), 6, nil},
+		"never":            {"", 6, nil},
+		"what is not ours": {"{", 6, nil},
+		"down":             {summary, 3, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHooks(t)
+			set := settled(3)
+			if tt.summary != "" {
+				set = with(set, "last-prune", tt.summary)
+			}
+			live(h, func() (*appsv1.StatefulSet, error) { return set, nil })
+			for path, req := range map[string]admissionv1.AdmissionRequest{
+				webhook.ScalePath:    scaleRequest(t, "db", 3, tt.to),
+				webhook.ValidatePath: update(t, "jane", set, scaled(set, tt.to)),
+			} {
+				if diff := cmp.Diff(tt.want, h.call(t, path, req).Warnings, equateEmpty); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", path, diff)
+				}
+			}
 		})
 	}
 }

@@ -124,7 +124,7 @@ func (v *validator) review(ctx context.Context, req admission.Request, keys []st
 			fmt.Errorf("cannot tell whether %s may delete PersistentVolumeClaims in namespace %s, try again: %w", user.Username, req.Namespace, err))
 	}
 	if !review.Status.Allowed {
-		return admission.Denied(fmt.Sprintf("%s may not set %s: that needs the right to delete PersistentVolumeClaims in namespace %s, because claims are deleted by it",
+		return admission.Denied(fmt.Sprintf("%s may not set %s: that needs the right to delete PersistentVolumeClaims in namespace %s, because our annotations decide what is deleted",
 			user.Username, strings.Join(keys, ", "), req.Namespace))
 	}
 	return admission.Allowed("")

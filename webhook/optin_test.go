@@ -140,7 +140,7 @@ func TestWhoSetsAControlMustBeAllowedToDeleteClaims(t *testing.T) {
 			h = newHooks(t)
 			permit(h, false, nil)
 			checkReview(t, h.call(t, webhook.ValidatePath, fromJane(t, test.stored, test.sent)), test.keys != "", http.StatusForbidden,
-				"jane may not set "+test.keys+": that needs the right to delete PersistentVolumeClaims in namespace default, because claims are deleted by it")
+				"jane may not set "+test.keys+": that needs the right to delete PersistentVolumeClaims in namespace default, because our annotations decide what is deleted")
 			h = newHooks(t)
 			permit(h, true, errors.New("no answer"))
 			checkReview(t, h.call(t, webhook.ValidatePath, fromJane(t, test.stored, test.sent)), test.keys != "", http.StatusInternalServerError,

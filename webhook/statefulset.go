@@ -37,7 +37,7 @@ func (b *bookkeeper) Handle(_ context.Context, req admission.Request) admission.
 	}
 	resp := admission.Patched("", annotationsPatch(updated, want)...)
 	if foreign := b.foreign(stored, updated, want); len(foreign) > 0 {
-		resp = resp.WithWarnings(fit("pvc-pruner ignored ", foreign, int64(len(foreign)), ": only pvc-pruner itself writes that"))
+		resp = resp.WithWarnings(fit("pvc-pruner ignored ", foreign, int64(len(foreign)), ": written by pvc-pruner alone"))
 	}
 	return resp
 }

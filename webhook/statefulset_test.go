@@ -180,7 +180,7 @@ func ignoring(keys string) []string {
 	if keys == "" {
 		return nil
 	}
-	return []string{"pvc-pruner ignored pvc-pruner.io/" + keys + ": only pvc-pruner itself writes that"}
+	return []string{"pvc-pruner ignored pvc-pruner.io/" + keys + ": written by pvc-pruner alone"}
 }
 
 // request is one by a user that makes sent, or turns stored into it.

@@ -3,6 +3,7 @@ package webhook
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,6 +29,9 @@ func setWarnings(stored *appsv1.StatefulSet, after policy.Plan, defaults policy.
 	if w := cancelled(before, after); w != "" {
 		warnings = append(warnings, w)
 	}
+	if w := tooLate(before, after, now); w != "" {
+		warnings = append(warnings, w)
+	}
 	if w := outlook(before, after, now); w != "" {
 		warnings = append(warnings, w)
 	}
@@ -42,6 +46,9 @@ func controlWarnings(before, after policy.Plan) []string {
 	}
 	if c := after.Controls; c.SnapshotClass != "" && !c.Snapshots && c.SnapshotClass != before.Controls.SnapshotClass {
 		warnings = append(warnings, "pvc-pruner runs without --snapshots: no claim is deleted while "+policy.KeySnapshotClass+" is set")
+	}
+	if text := policy.ManagedBy(after.Set); text != "" && !before.Controls.Enabled && after.Controls.Enabled {
+		warnings = append(warnings, text)
 	}
 	if !before.Controls.Enabled && after.Controls.Enabled && policy.BuiltInDeletes(after.Set) {
 		warnings = append(warnings, builtIn)
@@ -77,7 +84,38 @@ func cancelled(before, after policy.Plan) string {
 	if total == 0 {
 		return ""
 	}
+	if after.Controls.Enabled && after.Controls.Paused {
+		return "" // put off, as the outlook says
+	}
 	return fit("pvc-pruner will not delete ", names, total, " any more")
+}
+
+// justNow is how long after a prune somebody who scales up may believe that it undoes it.
+const justNow = time.Hour
+
+// tooLate says that a scale-up does not bring back what was deleted a short time ago.
+func tooLate(before, after policy.Plan, now time.Time) string {
+	last := policy.ReadSummary(after.Set.Annotations)
+	if before.Set == nil || last == nil || now.Sub(last.At) > justNow {
+		return ""
+	}
+	start := int64(policy.Start(after.Set))
+	from, okFrom := policy.Replicas(before.Set)
+	to, okTo := policy.Replicas(after.Set)
+	if !okFrom || !okTo || policy.Start(before.Set) != policy.Start(after.Set) {
+		return ""
+	}
+	var ordinals []string
+	for _, o := range last.Ordinals {
+		if o >= start+int64(from) && o < start+int64(to) {
+			ordinals = append(ordinals, strconv.FormatInt(o, 10))
+		}
+	}
+	if len(ordinals) == 0 {
+		return ""
+	}
+	return fit("pvc-pruner deleted claims of the ordinals ", ordinals, int64(len(ordinals)),
+		" at "+last.At.UTC().Format(time.RFC3339)+": those begin with empty volumes")
 }
 
 // pending says whether a prune of this very object is due now or later. Annotations of

@@ -48,7 +48,7 @@ func TestAnUpdateSaysWhatItMeansForTheClaims(t *testing.T) {
 		},
 		"opting out where Kubernetes deletes itself": {deletedByKubernetes(pending(5, 3)), deletedByKubernetes(db(3)), nil},
 		"opting out while nothing is pending":        {settled(3), db(3), nil},
-		"pausing while a prune is pending":           {pending(5, 3), pending(5, 3, "paused", "true"), []string{kept, paused}},
+		"pausing while a prune is pending":           {pending(5, 3), pending(5, 3, "paused", "true"), []string{paused}},
 		"pausing while nothing is pending":           {settled(3), settled(3, "paused", "true"), nil},
 		"un-pausing":                                 {pending(5, 3, "paused", "true"), restarted(), []string{again}},
 		"a dry run from now on": {

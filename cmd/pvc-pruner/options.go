@@ -66,6 +66,7 @@ func (c *controlValue) Type() string {
 	}
 	return "value"
 }
+
 func (c *controlValue) Set(s string) error {
 	c.text = s
 	return c.defaults.SetDefault(c.key, s)

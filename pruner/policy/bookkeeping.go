@@ -59,6 +59,15 @@ type Summary struct {
 	Bytes  int64 `json:"bytes"`
 }
 
+// ReadSummary reads the last-prune annotation; nil where there is none that can be read.
+func ReadSummary(annotations map[string]string) *Summary {
+	s := &Summary{}
+	if json.Unmarshal([]byte(annotations[KeyLastPrune]), s) != nil || s.At.IsZero() {
+		return nil
+	}
+	return s
+}
+
 // ReadBookkeeping reads the annotations of a stored StatefulSet. A part that is
 // malformed is treated as absent: the bookkeeping then starts afresh from what is
 // seen, which can only forget claims, never invent one.

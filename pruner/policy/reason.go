@@ -15,35 +15,35 @@ type Reason string
 
 // Reasons that hold for a whole StatefulSet.
 const (
-	ReasonDeleting          Reason = "SetDeleting"       // the set is being deleted
-	ReasonReplaced          Reason = "SetReplaced"       // another object has its name
-	ReasonNotOptedIn        Reason = "NotOptedIn"        //
-	ReasonInvalidAnnotation Reason = "InvalidAnnotation" // a control cannot be read
-	ReasonNothingPending    Reason = "NothingPending"    // no window is running
-	ReasonPaused            Reason = "Paused"            //
-	ReasonScaledToZero      Reason = "ScaledToZero"      // replicas is 0 and scale-to-zero is keep
-	ReasonRecordBehind      Reason = "RecordBehind"      // the bookkeeping is about another version of the object
-	ReasonStatusBehind      Reason = "StatusBehind"      // the StatefulSet controller may act on an older count
-	ReasonUndoWindow        Reason = "UndoWindow"        // the delay is not over
-	ReasonFenced            Reason = "Fenced"            // a fence stands that is not this step's
-	ReasonSnapshotsOff      Reason = "SnapshotsOff"      // a snapshot is asked for, and none may be taken
+	ReasonDeleting          Reason = "SetDeleting"       // it is being deleted; Keep
+	ReasonReplaced          Reason = "SetReplaced"       // another object has its name; Keep
+	ReasonNotOptedIn        Reason = "NotOptedIn"        // it is not opted in; Keep
+	ReasonInvalidAnnotation Reason = "InvalidAnnotation" // an annotation cannot be understood; Keep
+	ReasonNothingPending    Reason = "NothingPending"    // no undo window is running; Keep
+	ReasonPaused            Reason = "Paused"            // it is paused; Keep
+	ReasonScaledToZero      Reason = "ScaledToZero"      // replicas is 0 and scale-to-zero is keep; Keep
+	ReasonSnapshotsOff      Reason = "SnapshotsOff"      // a VolumeSnapshot is asked for, and none may be taken; Keep
+	ReasonFenced            Reason = "Fenced"            // a fence stands that is not this step's; Wait
+	ReasonRecordBehind      Reason = "RecordBehind"      // the bookkeeping is about another version of the object; Wait
+	ReasonStatusBehind      Reason = "StatusBehind"      // the StatefulSet controller may act on an older count; Wait
+	ReasonUndoWindow        Reason = "UndoWindow"        // the undo window is not over; Wait
 )
 
 // Reasons that hold for one claim.
 const (
-	ReasonUnused           Reason = "Unused"             // the reason of every Delete
-	ReasonPodExists        Reason = "PodExists"          // the pod of its ordinal exists
-	ReasonInUse            Reason = "ClaimInUse"         // a pod names the claim
-	ReasonNameShared       Reason = "NameShared"         // another StatefulSet could build the name
-	ReasonCreatedSince     Reason = "CreatedSince"       // made after the scale-down
-	ReasonCloning          Reason = "CloneInProgress"    // it is the source of an unfinished clone
-	ReasonOwnedByOther     Reason = "OwnedByOther"       // another controller owns it
-	ReasonKeepAnnotation   Reason = "KeepAnnotation"     //
-	ReasonTemplateExcluded Reason = "TemplateExcluded"   // its template is not in the templates annotation
-	ReasonWorkload         Reason = "WorkloadNeedsClaim" // the pod template of a workload names it
-	ReasonSnapshotting     Reason = "SnapshotInProgress" // somebody takes a snapshot of it
-	ReasonSnapshotMissing  Reason = "SnapshotMissing"    // a snapshot is asked for and not taken yet
-	ReasonSnapshotTaken    Reason = "SnapshotRequired"   // the snapshot that is asked for is not ready
-	ReasonTerminating      Reason = "Terminating"        // deleted already, held by finalizers
-	ReasonBuiltIn          Reason = "BuiltInRetention"   // Kubernetes deletes it by the set's own policy
+	ReasonUnused           Reason = "Unused"             // nothing speaks for keeping it; Delete
+	ReasonKeepAnnotation   Reason = "KeepAnnotation"     // is annotated to be kept; Keep
+	ReasonTemplateExcluded Reason = "TemplateExcluded"   // is of a template that the templates annotation leaves out; Keep
+	ReasonOwnedByOther     Reason = "OwnedByOther"       // has another controller as its owner; Keep
+	ReasonNameShared       Reason = "NameShared"         // has a name that another StatefulSet could build; Keep
+	ReasonCreatedSince     Reason = "CreatedSince"       // was made after the scale-down; Keep
+	ReasonTerminating      Reason = "Terminating"        // is deleted already, and held by finalizers; Wait
+	ReasonPodExists        Reason = "PodExists"          // has a pod of its ordinal; Wait
+	ReasonInUse            Reason = "ClaimInUse"         // is named by a pod; Wait
+	ReasonCloning          Reason = "CloneInProgress"    // is the source of an unfinished clone; Wait
+	ReasonSnapshotting     Reason = "SnapshotInProgress" // is the source of a VolumeSnapshot that is not ready; Wait
+	ReasonWorkload         Reason = "WorkloadNeedsClaim" // is named by the pod template of a workload; Wait
+	ReasonBuiltIn          Reason = "BuiltInRetention"   // is deleted by Kubernetes, as the set's own policy asks; Wait
+	ReasonSnapshotMissing  Reason = "SnapshotMissing"    // lacks the VolumeSnapshot that is asked for; Wait
+	ReasonSnapshotTaken    Reason = "SnapshotRequired"   // has one that is not ready; Wait
 )

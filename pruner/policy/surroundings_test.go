@@ -61,7 +61,7 @@ func TestClaimOfWhichASnapshotIsAskedFor(t *testing.T) {
 	wait := func(reason policy.Reason, subject, message string) judged {
 		return judged{Decision: policy.Wait, Reason: reason, Subject: subject, Message: message}
 	}
-	var unready, isReady, failed = func(*policy.VolumeSnapshot) {},
+	unready, isReady, failed := func(*policy.VolumeSnapshot) {},
 		func(v *policy.VolumeSnapshot) { v.Ready = true },
 		func(v *policy.VolumeSnapshot) { v.Failure = "no space" }
 	foreign := func(ready bool) []policy.VolumeSnapshot {

@@ -13,9 +13,9 @@ import (
 // Labels and annotations of the VolumeSnapshots that pvc-pruner takes, for people to find
 // them by. Labels hold at most 63 characters, annotations hold any name.
 const (
-	LabelClaimUID         = Prefix + "claim-uid"
-	AnnotationClaim       = Prefix + "claim"
-	AnnotationStatefulSet = Prefix + "statefulset"
+	LabelClaimUID         = Prefix + "claim-uid"   // label: the UID of the claim that it is of
+	AnnotationClaim       = Prefix + "claim"       // annotation, and label where it fits: the name of the claim
+	AnnotationStatefulSet = Prefix + "statefulset" // annotation, and label where it fits: the name of the StatefulSet
 )
 
 // VolumeSnapshot is what matters of a VolumeSnapshot of the namespace.

@@ -2,9 +2,11 @@ package policy
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ReplicasManager is the field manager that last set spec.replicas, "" where the
@@ -28,4 +30,23 @@ func ReplicasManager(set *appsv1.StatefulSet) string {
 		}
 	}
 	return manager
+}
+
+// ManagedBy warns of a set that another controller owns, in one line; "" where none does.
+func ManagedBy(set *appsv1.StatefulSet) string {
+	owner := metav1.GetControllerOf(set)
+	if owner == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %s owns this StatefulSet and may scale it or delete its claims in ways of its own: opt in only what you scale yourself",
+		owner.Kind, shortened(owner.Name))
+}
+
+// shortened leaves room for the rest of a warning, which must not be longer than 256 bytes.
+func shortened(name string) string {
+	const room = 63
+	if len(name) <= room {
+		return name
+	}
+	return name[:room] + "..."
 }
