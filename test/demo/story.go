@@ -164,7 +164,7 @@ func (s *story) report(ctx context.Context) error {
 	if _, err := s.kubectl(ctx, "events", "--for", "statefulset/db"); err != nil {
 		return err
 	}
-	fmt.Printf("\n$ curl -s localhost:8080/metrics | grep ^pvc_pruner\n")
+	fmt.Printf("\n$ curl -s %s | grep ^pvc_pruner\n", strings.Join(s.pruner.MetricsURLs(), " "))
 	text, err := s.pruner.Metrics(ctx)
 	if err != nil {
 		return fmt.Errorf("read metrics: %w", err)

@@ -264,13 +264,24 @@ func (i *Instance) Metrics(ctx context.Context) (string, error) {
 	defer i.mu.Unlock()
 	var all strings.Builder
 	for _, p := range i.processes {
-		text, err := fetch(ctx, "http://"+p.metrics+"/metrics")
+		text, err := fetch(ctx, p.metricsURL())
 		if err != nil {
 			return "", err
 		}
 		all.WriteString(text)
 	}
 	return all.String(), nil
+}
+
+// MetricsURLs are where the metrics of each process are scraped.
+func (i *Instance) MetricsURLs() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var urls []string
+	for _, p := range i.processes {
+		urls = append(urls, p.metricsURL())
+	}
+	return urls
 }
 
 // LogPath returns the path of a process's log: "webhook" and "pruner" when split, else "pvc-pruner".

@@ -155,3 +155,5 @@ func fetch(ctx context.Context, url string) (string, error) {
 	}
 	return string(body), nil
 }
+
+func (p *process) metricsURL() string { return "http://" + p.metrics + "/metrics" }
