@@ -83,12 +83,8 @@ func (m *memory) note(set *appsv1.StatefulSet) bool {
 	s := m.sets[key]
 	replicas, ok := policy.Replicas(set)
 	if !ok || !policy.OptedIn(set.Annotations) {
-		// Opting in again starts afresh. Odd annotations still want a report.
-		delete(m.sets, key)
-		if s != nil && s.uid == set.UID && s.last != nil {
-			m.optedOut[key] = s.last
-		}
-		return s != nil || hasOurKeys(set)
+		m.drop(key, set)
+		return s != nil || hasOurKeys(set) // odd annotations still want a report
 	}
 	if s == nil || s.uid != set.UID {
 		s = &sighting{uid: set.UID}
@@ -103,6 +99,14 @@ func (m *memory) note(set *appsv1.StatefulSet) bool {
 	}
 	s.last = set
 	return true
+}
+
+// drop forgets a set that is not opted in: opting in again starts afresh.
+func (m *memory) drop(key types.NamespacedName, set *appsv1.StatefulSet) {
+	if s := m.sets[key]; s != nil && s.uid == set.UID && s.last != nil {
+		m.optedOut[key] = s.last
+	}
+	delete(m.sets, key)
 }
 
 // cancelledBetween says whether the count rose over one that a prune was pending

@@ -34,6 +34,10 @@ func snapshotting(c *fakeCluster, snapshots *snapshotfake.Clientset) *step {
 	return s
 }
 
+func newSnapshots() *snapshotfake.Clientset {
+	return snapshotfake.NewSimpleClientset() //nolint:staticcheck // its module generates no other
+}
+
 func taken(t *testing.T, client *snapshotfake.Clientset) []snapshotv1.VolumeSnapshot {
 	t.Helper()
 	list, err := client.SnapshotV1().VolumeSnapshots(namespace).List(t.Context(), metav1.ListOptions{})
@@ -46,7 +50,7 @@ func taken(t *testing.T, client *snapshotfake.Clientset) []snapshotv1.VolumeSnap
 func TestSnapshotIsTakenAndWaitedForBeforeTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFakeCluster(newSet(5, 4, asksForSnapshots), newClaim(4))
-		client := snapshotfake.NewSimpleClientset()
+		client := newSnapshots()
 		for range 2 { // the second time it is there, and not ready
 			out, err := snapshotting(c, client).run(quietly(t))
 			if diff := cmp.Diff([]string{"data-db-4: Wait SnapshotRequired"}, tell(out).Kept); diff != "" || err != nil || out.fenced || out.finished() {
@@ -54,32 +58,42 @@ func TestSnapshotIsTakenAndWaitedForBeforeTheFence(t *testing.T) {
 			}
 			sent(t, c)
 		}
-		found := taken(t, client)
-		if len(found) != 1 {
-			t.Fatalf("took %d snapshots", len(found))
-		}
-		vs := found[0]
-		if got := *vs.Spec.Source.PersistentVolumeClaimName + " " + *vs.Spec.VolumeSnapshotClassName; got != "data-db-4 fast" {
-			t.Errorf("took one of %s", got)
-		}
-		want := map[string]string{
-			"app.kubernetes.io/managed-by": "pvc-pruner", policy.LabelClaimUID: string(newClaim(4).UID),
-			policy.AnnotationClaim: "data-db-4", policy.AnnotationStatefulSet: "db",
-		}
-		if diff := cmp.Diff(want, vs.Labels); diff != "" {
-			t.Errorf("labels (-want +got):\n%s", diff)
-		}
-		yes := true
-		vs.Status = &snapshotv1.VolumeSnapshotStatus{ReadyToUse: &yes}
-		if _, err := client.SnapshotV1().VolumeSnapshots(namespace).Update(t.Context(), &vs, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		becomesReady(t, client, onlySnapshot(t, client))
 		out, err := snapshotting(c, client).run(quietly(t))
 		if err != nil || !out.finished() {
 			t.Errorf("told %+v, error %v", tell(out), err)
 		}
 		sent(t, c, "data-db-4")
 	})
+}
+
+// onlySnapshot checks that exactly one snapshot was taken, the right one.
+func onlySnapshot(t *testing.T, client *snapshotfake.Clientset) *snapshotv1.VolumeSnapshot {
+	t.Helper()
+	found := taken(t, client)
+	if len(found) != 1 {
+		t.Fatalf("took %d snapshots", len(found))
+	}
+	vs := found[0]
+	if got := *vs.Spec.Source.PersistentVolumeClaimName + " " + *vs.Spec.VolumeSnapshotClassName; got != "data-db-4 fast" {
+		t.Errorf("took one of %s", got)
+	}
+	want := map[string]string{
+		"app.kubernetes.io/managed-by": "pvc-pruner", policy.LabelClaimUID: string(newClaim(4).UID),
+		policy.AnnotationClaim: "data-db-4", policy.AnnotationStatefulSet: "db",
+	}
+	if diff := cmp.Diff(want, vs.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	return &vs
+}
+
+func becomesReady(t *testing.T, client *snapshotfake.Clientset, vs *snapshotv1.VolumeSnapshot) {
+	t.Helper()
+	vs.Status = &snapshotv1.VolumeSnapshotStatus{ReadyToUse: new(true)}
+	if _, err := client.SnapshotV1().VolumeSnapshots(namespace).Update(t.Context(), vs, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestSnapshotThatCannotBeTakenKeepsTheClaimAndSaysWhy(t *testing.T) {
@@ -96,7 +110,7 @@ func TestSnapshotThatCannotBeTakenKeepsTheClaimAndSaysWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newFakeCluster(newSet(5, 4, asksForSnapshots), newClaim(4))
-				client := snapshotfake.NewSimpleClientset()
+				client := newSnapshots()
 				client.PrependReactor("create", "volumesnapshots", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, tt.err })
 				out, err := snapshotting(c, client).run(quietly(t))
 				if err != nil || len(out.verdicts) != 1 || out.verdicts[0].Message != tt.want || out.finished() {
@@ -111,7 +125,7 @@ func TestSnapshotThatCannotBeTakenKeepsTheClaimAndSaysWhy(t *testing.T) {
 func TestSnapshotsThatCannotBeListedEndTheStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFakeCluster(newSet(5, 4), newClaim(4))
-		client := snapshotfake.NewSimpleClientset()
+		client := newSnapshots()
 		client.PrependReactor("list", "volumesnapshots", func(k8stesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewInternalError(errors.New("etcd is away"))
 		})
@@ -125,7 +139,7 @@ func TestSnapshotsThatCannotBeListedEndTheStep(t *testing.T) {
 func TestClusterWithoutSnapshotsPrunesSetsThatAskForNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFakeCluster(newSet(5, 4), newClaim(4))
-		client := snapshotfake.NewSimpleClientset()
+		client := newSnapshots()
 		client.PrependReactor("list", "volumesnapshots", func(k8stesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewNotFound(snapshotv1.Resource("volumesnapshots"), "")
 		})
@@ -139,7 +153,7 @@ func TestClusterWithoutSnapshotsPrunesSetsThatAskForNone(t *testing.T) {
 func TestDryRunTakesNoSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFakeCluster(newSet(5, 4, asksForSnapshots, with(policy.KeyDryRun, "true")), newClaim(4))
-		client := snapshotfake.NewSimpleClientset()
+		client := newSnapshots()
 		out, err := snapshotting(c, client).run(quietly(t))
 		if err != nil || len(taken(t, client)) > 0 {
 			t.Errorf("took %v, error %v", taken(t, client), err)

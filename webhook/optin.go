@@ -71,12 +71,12 @@ func (v *validator) refuseStale(ctx context.Context, stored, updated *appsv1.Sta
 	if !ok || policy.Start(stored) != policy.Start(updated) {
 		return nil // of another range nothing is known
 	}
-	refusal, err := v.stale.refuse(ctx, stored, updated.Annotations, to)
+	old, err := v.stale.find(ctx, stored, updated.Annotations, to)
 	if err != nil {
 		resp := admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("%s, try again: %w", unknownStale, err))
 		return &resp
 	}
-	return refusal
+	return old.refusal()
 }
 
 // updateOf is an update of a StatefulSet as a fence sees it.

@@ -51,12 +51,12 @@ func (s *scaler) Handle(ctx context.Context, req admission.Request) admission.Re
 	if refusal := s.gate.hold(ctx, c, policy.ReadFence(set.Annotations)); refusal != nil {
 		return *refusal
 	}
-	refusal, err := s.stale.refuse(ctx, set, set.Annotations, to.Spec.Replicas)
+	old, err := s.stale.find(ctx, set, set.Annotations, to.Spec.Replicas)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Old volumes not looked for; allowed")
 		return admission.Allowed("").WithWarnings(unknownStale + "; scaled all the same")
 	}
-	if refusal != nil {
+	if refusal := old.refusal(); refusal != nil {
 		return *refusal
 	}
 	return admission.Allowed("").WithWarnings(s.warnings(set, from.Spec.Replicas, to.Spec.Replicas)...)

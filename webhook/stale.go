@@ -24,50 +24,63 @@ type staleGuard struct {
 	now      func() time.Time
 }
 
-// refuse returns nil when a scale-up of the stored set to so many replicas meets no old
-// volume. annotations are those that hold after the request. An error means that it could
-// not be told.
-func (g *staleGuard) refuse(ctx context.Context, stored *appsv1.StatefulSet, annotations map[string]string, to int32) (*admission.Response, error) {
+// oldVolumes are the claims that a scale-up would pick up, and what one of them waits for.
+type oldVolumes struct {
+	names []string
+	why   string
+}
+
+// refusal returns nil where there are none.
+func (o oldVolumes) refusal() *admission.Response {
+	if len(o.names) == 0 {
+		return nil
+	}
+	text := fit("old volumes are still there, and "+policy.KeyStaleVolumes+" is \"forbid\": ", o.names, int64(len(o.names)), "; scale up again when pvc-pruner has deleted them")
+	resp := admission.Denied(text)
+	if o.why != "" {
+		resp.Result.Message += " (" + o.why + ")"
+	}
+	resp = resp.WithWarnings(text)
+	return &resp
+}
+
+// find finds the old volumes that a scale-up of the stored set to so many replicas meets.
+// annotations are those that hold after the request. An error means that it could not be
+// told.
+func (g *staleGuard) find(ctx context.Context, stored *appsv1.StatefulSet, annotations map[string]string, to int32) (oldVolumes, error) {
 	controls := policy.ReadControls(annotations, g.defaults)
 	from, ok := policy.Replicas(stored)
 	if !controls.Enabled || !controls.ForbidStale || !ok || to <= from {
-		return nil, nil
+		return oldVolumes{}, nil
 	}
 	plan := policy.NewPlan(stored, g.defaults)
 	plan.Controls = controls
 	// A scale-down a moment ago may not be accounted for yet.
 	plan.Bookkeeping = policy.Observe(stored, nil, false, g.defaults, g.now())
 	if hold := plan.SetGates(stored.UID, g.now()); hold != nil && hold.Decision == policy.Keep {
-		return nil, nil // what is kept for good may be used again
+		return oldVolumes{}, nil // what is kept for good may be used again
 	}
 	ctx, cancel := context.WithTimeout(ctx, staleLimit)
 	defer cancel()
 	snapshot, _, err := live.Snapshot(ctx, g.client, stored)
 	if err != nil {
-		return nil, err
+		return oldVolumes{}, err
 	}
-	end := int64(policy.Start(stored)) + int64(to)
-	var names []string
-	why := ""
-	for _, v := range plan.Verdicts(snapshot) {
+	return oldOnes(plan.Verdicts(snapshot), int64(policy.Start(stored))+int64(to)), nil
+}
+
+// oldOnes are those below the end of the new range that will be deleted.
+func oldOnes(verdicts []policy.Verdict, end int64) (found oldVolumes) {
+	for _, v := range verdicts {
 		if v.Ordinal >= end || v.Decision == policy.Keep {
 			continue
 		}
-		names = append(names, v.Claim.Name)
-		if why == "" && v.Decision == policy.Wait {
-			why = v.Claim.Name + " waits: " + v.Message
+		found.names = append(found.names, v.Claim.Name)
+		if found.why == "" && v.Decision == policy.Wait {
+			found.why = v.Claim.Name + " waits: " + v.Message
 		}
 	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	text := fit("old volumes are still there, and "+policy.KeyStaleVolumes+" is \"forbid\": ", names, int64(len(names)), "; scale up again when pvc-pruner has deleted them")
-	resp := admission.Denied(text)
-	if why != "" {
-		resp.Result.Message += " (" + why + ")"
-	}
-	resp = resp.WithWarnings(text)
-	return &resp, nil
+	return found
 }
 
 // unknownStale says that it could not be told whether old volumes are there.

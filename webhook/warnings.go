@@ -47,10 +47,18 @@ func controlWarnings(before, after policy.Plan) []string {
 	if c := after.Controls; c.SnapshotClass != "" && !c.Snapshots && c.SnapshotClass != before.Controls.SnapshotClass {
 		warnings = append(warnings, "pvc-pruner runs without --snapshots: no claim is deleted while "+policy.KeySnapshotClass+" is set")
 	}
-	if text := policy.ManagedBy(after.Set); text != "" && !before.Controls.Enabled && after.Controls.Enabled {
+	if !before.Controls.Enabled && after.Controls.Enabled {
+		warnings = append(warnings, optInWarnings(after.Set)...)
+	}
+	return warnings
+}
+
+// optInWarnings name others who have a hand in the set that is opted in.
+func optInWarnings(set *appsv1.StatefulSet) (warnings []string) {
+	if text := policy.ManagedBy(set); text != "" {
 		warnings = append(warnings, text)
 	}
-	if !before.Controls.Enabled && after.Controls.Enabled && policy.BuiltInDeletes(after.Set) {
+	if policy.BuiltInDeletes(set) {
 		warnings = append(warnings, builtIn)
 	}
 	return warnings
@@ -165,16 +173,21 @@ func outlook(before, after policy.Plan, now time.Time) string {
 		return builtIn
 	case replicas == 0 && !c.PruneAtZero:
 		return "scaled to zero: pvc-pruner keeps all claims (" + policy.KeyScaleToZero + " is \"keep\")"
-	case c.Paused && after.Set.Annotations[policy.KeyPaused] == "":
-		return "pvc-pruner is paused by its flag --paused: no claim is deleted"
 	case c.Paused:
-		return "pvc-pruner is paused: no claim is deleted while " + policy.KeyPaused + " is \"true\""
+		return pausedText(after.Set)
 	case len(c.Invalid) > 0:
 		return fit("pvc-pruner deletes nothing until this is corrected: ", keysOf(c.Invalid), int64(len(c.Invalid)), "")
 	case c.SnapshotClass != "" && !c.Snapshots:
 		return "" // said when it was set
 	}
 	return schedule(after, now)
+}
+
+func pausedText(set *appsv1.StatefulSet) string {
+	if set.Annotations[policy.KeyPaused] == "" {
+		return "pvc-pruner is paused by its flag --paused: no claim is deleted"
+	}
+	return "pvc-pruner is paused: no claim is deleted while " + policy.KeyPaused + " is \"true\""
 }
 
 func sameOutlook(before, after policy.Plan) bool {
