@@ -86,8 +86,9 @@ func (p *proxy) requests(a *arm) []string {
 	return append([]string(nil), a.seen...)
 }
 
-// met counts a request and returns the fault that it meets.
-func (p *proxy) met(r *http.Request) fault {
+// met counts a request and returns the fault that it meets. done tells that it has
+// happened.
+func (p *proxy) met(r *http.Request) (f fault, done func()) {
 	parts := strings.Split(r.URL.Path, "/")
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,30 +100,32 @@ func (p *proxy) met(r *http.Request) fault {
 		what := r.Method + " " + strings.Join(parts[i+2:], "/")
 		a.seen = append(a.seen, what)
 		if len(a.seen) != a.at {
-			return none
+			return none, nil
 		}
 		a.hit = what
-		close(a.fired)
-		return a.fault
+		return a.fault, func() { close(a.fired) }
 	}
-	return none
+	return none, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch f := p.met(r); f {
+	switch f, done := p.met(r); f {
 	case conflict, expired, broken:
+		done()
 		refuse(w, f)
 	case late:
+		done()               // what is late has begun
 		time.Sleep(lateness) // the fault itself
 		refuse(w, "504")
 	case cut, truncated:
+		done()
 		p.mangle(w, r, f)
 	case killed:
-		p.end()
+		p.end(done)
 	case killedBut:
 		p.next.ServeHTTP(newAnswer(), r)
-		p.end()
+		p.end(done)
 	default:
 		p.next.ServeHTTP(w, r)
 	}
@@ -155,10 +158,12 @@ func (p *proxy) mangle(w http.ResponseWriter, r *http.Request, f fault) {
 	panic(http.ErrAbortHandler) // the other half never comes
 }
 
-// end kills the pruner, with this connection.
-func (p *proxy) end() {
+// end kills the pruner, with this connection, before it is told: whoever hears of it
+// starts another, which must not be the one that is killed.
+func (p *proxy) end(done func()) {
 	if err := p.kill(); err != nil {
 		fmt.Println("crash: kill:", err)
 	}
+	done()
 	panic(http.ErrAbortHandler)
 }
