@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -57,7 +58,11 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	mgr, err := newManager(config, o)
+	managed, err := managedCertificate(config, clientset, o)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o, managed)
 	if err != nil {
 		return fmt.Errorf("create manager: %w", err)
 	}
@@ -114,9 +119,24 @@ func restConfig(o options) (*rest.Config, error) {
 	return config, nil
 }
 
-func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
+// managedCertificate is nil where certificates come from files.
+func managedCertificate(config *rest.Config, clientset kubernetes.Interface, o options) (*certs.Managed, error) {
+	if !o.webhook || o.caSecret == "" {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	return certs.NewManaged(certs.ManagedOptions{
+		Config: config, Client: clientset, Namespace: o.namespace, Secret: o.caSecret,
+		Configuration: o.webhookConfiguration, Hosts: o.certHosts,
+	})
+}
+
+func newManager(config *rest.Config, o options, managed *certs.Managed) (ctrl.Manager, error) {
 	shutdown := shutdownDeadline
-	return ctrl.NewManager(config, ctrl.Options{
+	server := ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.certDir}
+	if managed != nil {
+		server.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = managed.GetCertificate }}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: clientgoscheme.Scheme,
 		Cache: cache.Options{
 			// Nothing but StatefulSets is ever cached; a read of another kind is an error.
@@ -130,8 +150,12 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		GracefulShutdownTimeout:       &shutdown,
 		HealthProbeBindAddress:        o.healthAddress,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
-		WebhookServer:                 ctrlwebhook.NewServer(ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.certDir}),
+		WebhookServer:                 ctrlwebhook.NewServer(server),
 	})
+	if err == nil && managed != nil {
+		err = mgr.Add(managed)
+	}
+	return mgr, err
 }
 
 // setupWebhook makes the certificate if asked to, and registers the endpoints.

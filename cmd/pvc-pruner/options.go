@@ -39,6 +39,7 @@ type options struct {
 	webhookConfiguration string
 	certDir              string
 	selfSigned           bool
+	caSecret             string
 	certHosts            []string
 	metricsAddress       string
 	healthAddress        string
@@ -108,7 +109,8 @@ func (o *options) register(fs *pflag.FlagSet) {
 	fs.StringVar(&o.webhookConfiguration, "webhook-configuration", "pvc-pruner", "`name` of our MutatingWebhookConfiguration and ValidatingWebhookConfiguration; ready means that their caBundle verifies our certificate")
 	fs.StringVar(&o.certDir, "cert-dir", filepath.Join(os.TempDir(), "pvc-pruner-certs"), "`folder` with tls.crt and tls.key, read again when they change")
 	fs.BoolVar(&o.selfSigned, "self-signed-cert", false, "make a certificate in --cert-dir if there is no valid one, and write its CA into --webhook-configuration; for running outside a cluster, one replica")
-	fs.StringSliceVar(&o.certHosts, "cert-hosts", []string{"localhost", "127.0.0.1"}, "`names` and addresses that the certificate of --self-signed-cert is valid for")
+	fs.StringVar(&o.caSecret, "ca-secret", "", "`name` of the Secret in --namespace with a certificate authority that all replicas share; it is made where there is none, certificates are made in memory instead of read from --cert-dir, and the CA bundle of --webhook-configuration is kept right")
+	fs.StringSliceVar(&o.certHosts, "cert-hosts", []string{"localhost", "127.0.0.1"}, "`names` and addresses that the certificate of --self-signed-cert, or of --ca-secret (names only), is valid for")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics, plain HTTP; 0 turns it off")
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, plain HTTP; 0 turns it off")
 	fs.DurationVar(&o.fenceMargin, "fence-margin", policy.FenceMargin, "nothing is deleted in this last part of the minute for which a scale-up can be held; raise it where clocks differ by more than a few seconds; 5s to 50s")
@@ -174,6 +176,9 @@ func (o *options) validate() error {
 		check(len(validation.IsDNS1123Subdomain(o.webhookConfiguration)) == 0, "--webhook-configuration: %q is not the name of an object", o.webhookConfiguration),
 		check(o.certDir != "", "--cert-dir: a folder is needed"),
 		check(!o.selfSigned || len(o.certHosts) > 0, "--self-signed-cert needs at least one of --cert-hosts"),
+		check(o.caSecret == "" || len(o.certHosts) > 0, "--ca-secret needs at least one of --cert-hosts"),
+		check(o.caSecret == "" || len(validation.IsDNS1123Subdomain(o.caSecret)) == 0, "--ca-secret: %q is not the name of a Secret", o.caSecret),
+		check(o.caSecret == "" || !o.selfSigned, "--ca-secret and --self-signed-cert exclude each other"),
 		check(o.defaults.SnapshotClass == "" || o.defaults.Snapshots, "--snapshot-class needs --snapshots"),
 		checkAddress("--metrics-bind-address", o.metricsAddress),
 		checkAddress("--health-probe-bind-address", o.healthAddress),
