@@ -26,6 +26,12 @@ const (
 // helm runs helm template with the chart and returns what it prints.
 func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	return helmAs(t, release, args...)
+}
+
+// helmAs does so for a release of another name.
+func helmAs(t *testing.T, release string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
 	programs, err := builder.Build(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)

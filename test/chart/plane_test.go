@@ -43,7 +43,7 @@ func install(ctx context.Context, t *testing.T, c *cluster.Cluster, calls *recor
 	t.Helper()
 	manifest := filepath.Join(t.TempDir(), "chart.yaml")
 	text := fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", namespace) +
-		render(t, "--set", "webhook.url="+calls.URL, "--set-string", "webhook.caBundle="+calls.authority())
+		render(t, "--set", "webhook.url="+calls.URL, "--set", "certs.mode=provided", "--set-string", "webhook.caBundle="+calls.authority())
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		return err
 	}

@@ -21,13 +21,18 @@ func TestBadValuesAreRefusedWithWhatIsAccepted(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no URL":                {nil, "webhook.url is required"},
-		"a URL with a path":     {[]string{"--set", "webhook.url=https://host:1/path"}, "webhook/url"},
-		"a URL without TLS":     {[]string{"--set", "webhook.url=http://host:1"}, "webhook/url"},
-		"too long a timeout":    {[]string{"--set", "webhook.url=" + url, "--set", "webhook.timeoutSeconds=30"}, "timeoutSeconds"},
-		"a misspelt value":      {[]string{"--set", "webhook.uri=" + url}, "uri"},
-		"an old Kubernetes":     {[]string{"--set", "webhook.url=" + url, "--kube-version", "1.29.9"}, "1.30"},
-		"an odd namespace name": {[]string{"--set", "webhook.url=" + url, "--set", "excludeNamespaces={A_b}"}, "excludeNamespaces"},
+		"cert-manager is missing": {[]string{"--set", "certs.mode=cert-manager"}, "install cert-manager first, or use certs.mode=self-managed"},
+		"no authority provided":   {[]string{"--set", "certs.mode=provided", "--set", "certs.secretName=x"}, "webhook.caBundle is required"},
+		"no Secret provided":      {[]string{"--set", "certs.mode=provided", "--set", "webhook.caBundle=x"}, "certs.secretName is required"},
+		"too short a timeout":     {[]string{"--set", "webhook.timeoutSeconds=2"}, "timeoutSeconds"},
+		"an odd delay":            {[]string{"--set", "defaults.delay=soon"}, "delay"},
+		"no replica":              {[]string{"--set", "replicas=0"}, "replicas"},
+		"a URL with a path":       {[]string{"--set", "webhook.url=https://host:1/path"}, "webhook/url"},
+		"a URL without TLS":       {[]string{"--set", "webhook.url=http://host:1"}, "webhook/url"},
+		"too long a timeout":      {[]string{"--set", "webhook.url=" + url, "--set", "webhook.timeoutSeconds=30"}, "timeoutSeconds"},
+		"a misspelt value":        {[]string{"--set", "webhook.uri=" + url}, "uri"},
+		"an old Kubernetes":       {[]string{"--set", "webhook.url=" + url, "--kube-version", "1.29.9"}, "1.30"},
+		"an odd namespace name":   {[]string{"--set", "webhook.url=" + url, "--set", "excludeNamespaces={A_b}"}, "excludeNamespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, stderr, err := helm(t, test.args...); err == nil || !strings.Contains(stderr, test.want) {
@@ -126,6 +131,8 @@ func TestRightsAreTheLeast(t *testing.T) {
 		rule("apps", "statefulsets/scale", "update"),
 		rule("", "persistentvolumeclaims", "list watch delete"),
 		rule("", "pods", "list"),
+		rule("apps", "deployments daemonsets replicasets", "list"),
+		rule("batch", "cronjobs jobs", "list"),
 		rule("", "persistentvolumes", "get"),
 		rule("events.k8s.io", "events", "create"),
 		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
@@ -145,7 +152,7 @@ func TestRightsAreTheLeast(t *testing.T) {
 }
 
 func TestWebhookConfigurationsAreReadOnlyWhereCertificatesAreManagedElsewhere(t *testing.T) {
-	all := objects(t, render(t, "--set", "certs.selfManaged=false"))
+	all := objects(t, render(t, "--set", "certs.mode=provided", "--set-string", "webhook.caBundle=x"))
 	for _, rule := range one[*rbacv1.ClusterRole](t, all).Rules {
 		if slices.Contains(rule.Resources, "mutatingwebhookconfigurations") && !slices.Equal(rule.Verbs, []string{"get"}) {
 			t.Errorf("rights are %v, want get alone", rule.Verbs)

@@ -1,27 +1,99 @@
 {{/* The name of every object of the release. */}}
 {{- define "pvc-pruner.fullname" -}}
-{{- if contains .Chart.Name .Release.Name -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 63 | trimSuffix "-" -}}
 {{- else -}}
 {{- printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
-{{- define "pvc-pruner.labels" -}}
+{{- define "pvc-pruner.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "pvc-pruner.labels" -}}
+{{ include "pvc-pruner.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/* The Secret with the certificate that is served. */}}
+{{- define "pvc-pruner.certificateSecret" -}}
+{{- if eq .Values.certs.mode "provided" -}}
+{{- required "certs.mode is provided: certs.secretName is required, a Secret with tls.crt and tls.key" .Values.certs.secretName -}}
+{{- else -}}
+{{- printf "%s-tls" (include "pvc-pruner.fullname" . | trunc 59 | trimSuffix "-") -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the authority of mode self-managed. */}}
+{{- define "pvc-pruner.caSecret" -}}
+{{- printf "%s-ca" (include "pvc-pruner.fullname" . | trunc 60 | trimSuffix "-") -}}
+{{- end -}}
+
+{{/* The names under which the API server reaches the webhook. */}}
+{{- define "pvc-pruner.hosts" -}}
+- {{ printf "%s.%s.svc" (include "pvc-pruner.fullname" .) .Release.Namespace }}
+- {{ printf "%s.%s.svc.cluster.local" (include "pvc-pruner.fullname" .) .Release.Namespace }}
+{{- end -}}
+
+{{/* The arguments of the program. */}}
+{{- define "pvc-pruner.args" -}}
+- --namespace={{ .Release.Namespace }}
+- --webhook-configuration={{ include "pvc-pruner.fullname" . }}
+- --webhook-port={{ .Values.webhook.port }}
+{{- if eq .Values.certs.mode "self-managed" }}
+- --ca-secret={{ include "pvc-pruner.caSecret" . }}
+- --cert-hosts={{ include "pvc-pruner.hosts" . | fromYamlArray | join "," }}
+{{- else }}
+- --cert-dir=/certs
+{{- end }}
+- --delay={{ .Values.defaults.delay }}
+- --scope={{ .Values.defaults.scope }}
+- --scale-to-zero={{ .Values.defaults.scaleToZero }}
+- --stale-volumes={{ .Values.defaults.staleVolumes }}
+{{- with .Values.defaults.templates }}
+- --templates={{ . }}
+{{- end }}
+{{- with .Values.defaults.snapshotClass }}
+- --snapshot-class={{ . }}
+{{- end }}
+- --paused={{ .Values.defaults.paused }}
+- --dry-run={{ .Values.defaults.dryRun }}
+- --consider-workloads={{ .Values.considerWorkloads }}
+- --snapshots={{ .Values.snapshots.enabled }}
+{{- range .Values.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Annotations of the webhook configurations. */}}
+{{- define "pvc-pruner.injection" -}}
+{{- if eq .Values.certs.mode "cert-manager" }}
+annotations:
+  cert-manager.io/inject-ca-from: {{ printf "%s/%s" .Release.Namespace (include "pvc-pruner.fullname" .) }}
+{{- end }}
 {{- end -}}
 
 {{/* What all three webhooks have in common; "path" is that of the endpoint. */}}
 {{- define "pvc-pruner.webhook" -}}
 admissionReviewVersions: [v1]
 clientConfig:
-  url: {{ required "webhook.url is required: the https:// URL, without a path, under which the API server reaches pvc-pruner" .root.Values.webhook.url }}{{ .path }}
-  {{- with .root.Values.webhook.caBundle }}
-  caBundle: {{ . | b64enc }}
+  {{- if .root.Values.webhook.url }}
+  url: {{ .root.Values.webhook.url }}{{ .path }}
+  {{- else }}
+  service:
+    name: {{ include "pvc-pruner.fullname" .root }}
+    namespace: {{ .root.Release.Namespace }}
+    port: 443
+    path: {{ .path }}
+  {{- end }}
+  {{- if eq .root.Values.certs.mode "provided" }}
+  caBundle: {{ required "certs.mode is provided: webhook.caBundle is required, the PEM of the authority" .root.Values.webhook.caBundle | b64enc }}
   {{- end }}
 matchPolicy: Equivalent
 # By the label that the API server itself sets: others can be changed by users.
