@@ -32,7 +32,7 @@ func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 // helmAs does so for a release of another name.
 func helmAs(t *testing.T, release string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	programs, err := builder.Build(t.Context(), os.Stderr)
+	programs, err := builder.Build(t.Context(), builder.ControlPlane, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

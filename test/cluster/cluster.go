@@ -60,7 +60,7 @@ type program interface {
 // start.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Programs == "" {
-		built, err := builder.Build(ctx, opts.Log)
+		built, err := builder.Build(ctx, builder.ControlPlane, opts.Log)
 		if err != nil {
 			return nil, fmt.Errorf("build the control plane: %w", err)
 		}

@@ -15,7 +15,7 @@ import (
 
 func TestNothingOutlivesAKilledOwner(t *testing.T) {
 	t.Parallel()
-	programs, err := builder.Build(t.Context(), os.Stderr)
+	programs, err := builder.Build(t.Context(), builder.ControlPlane, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

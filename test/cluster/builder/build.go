@@ -6,18 +6,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
-// Build makes sure that every program of the tools module is built, and kwok's stages are there, and returns their
-// folder. It says on log what it builds and how long each took; a nil log discards that. With everything there it
-// takes as long as reading go.mod.
-func Build(ctx context.Context, log io.Writer) (string, error) {
+// Build makes sure that every program of a tools module is built, and, where kwok is one of them, its stages are there,
+// and returns their folder. It says on log what it builds and how long each took; a nil log discards that. With
+// everything there it takes as long as reading go.mod.
+func Build(ctx context.Context, name Module, log io.Writer) (string, error) {
 	if log == nil {
 		log = io.Discard
 	}
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(log, format+"\n", args...) }
-	module, err := findTools(ctx)
+	module, err := findTools(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -66,7 +67,7 @@ func missing(module toolsModule, folder string) []string {
 			lacking = append(lacking, pkg)
 		}
 	}
-	if !exists(filepath.Join(folder, stagesName)) {
+	if slices.Contains(module.tools, kwokPackage) && !exists(filepath.Join(folder, stagesName)) {
 		lacking = append(lacking, stagesName)
 	}
 	return lacking
@@ -83,16 +84,30 @@ func buildMissing(ctx context.Context, module toolsModule, folder string, say fu
 	if len(lacking) == 0 {
 		return nil
 	}
-	say("Building the control plane (Kubernetes %s) into %s.", module.versions[kubernetesModule], folder)
-	say("The first time takes a quarter of an hour on two cores; afterwards it is there.")
+	say("Building %s into %s.", describe(module), folder)
+	say("The first time takes %s on two cores; afterwards it is there.", firstTime(module))
 	began := time.Now()
 	for i, item := range lacking {
 		if err := buildOne(ctx, module, folder, item, i+1, len(lacking), say); err != nil {
 			return err
 		}
 	}
-	say("Control plane built in %s.", time.Since(began).Round(time.Second))
+	say("Built in %s.", time.Since(began).Round(time.Second))
 	return nil
+}
+
+func describe(module toolsModule) string {
+	if module.name == ControlPlane {
+		return "the control plane (Kubernetes " + module.versions[kubernetesModule] + ")"
+	}
+	return "the programs of test/tools/" + string(module.name)
+}
+
+func firstTime(module toolsModule) string {
+	if module.name == ControlPlane {
+		return "a quarter of an hour"
+	}
+	return "minutes"
 }
 
 func buildOne(ctx context.Context, module toolsModule, folder, item string, number, of int, say func(string, ...any)) error {

@@ -15,6 +15,7 @@ const (
 	kubernetesModule = "k8s.io/kubernetes"
 	helmModule       = "helm.sh/helm/v4"
 	kwokModule       = "sigs.k8s.io/kwok"
+	kwokPackage      = kwokModule + "/cmd/kwok"
 )
 
 // stillEvery is how often a long compilation shows that it is alive.

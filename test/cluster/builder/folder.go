@@ -39,7 +39,7 @@ func cacheRoot() (string, error) {
 	return filepath.Join(home, ".cache", "pvc-pruner"), nil
 }
 
-// folderName is, for example, v1.37.2-linux-amd64-0123456789ab.
+// folderName is, for example, v1.37.2-linux-amd64-0123456789ab, after the module's name if it is not the control plane's.
 func folderName(module toolsModule, p platform) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, p.GOOS, p.GOARCH, p.GOVERSION, strings.Join(buildFlags(module), " "))
@@ -69,7 +69,14 @@ func folderName(module toolsModule, p platform) (string, error) {
 		return "", fmt.Errorf("hash the tools module: %w", err)
 	}
 	key := hex.EncodeToString(hash.Sum(nil))[:12]
-	return strings.Join([]string{module.versions[kubernetesModule], p.GOOS, p.GOARCH, key}, "-"), nil
+	parts := []string{p.GOOS, p.GOARCH, key}
+	if version := module.versions[kubernetesModule]; version != "" {
+		parts = append([]string{version}, parts...)
+	}
+	if module.name != ControlPlane {
+		parts = append([]string{strings.ReplaceAll(string(module.name), "/", "-")}, parts...)
+	}
+	return strings.Join(parts, "-"), nil
 }
 
 // skipOtherModule leaves nested modules out: the dev tools' versions must not rebuild the control plane.

@@ -13,34 +13,42 @@ import (
 	"strings"
 )
 
-// toolsModule is the module that pins the programs.
+// Module names a tools module: the folder below test/tools that has its go.mod.
+type Module string
+
+// ControlPlane is the module of the control plane's programs, which all others add to.
+const ControlPlane Module = "."
+
+// toolsModule is a module that pins programs.
 type toolsModule struct {
+	name     Module
 	dir      string
 	tools    []string          // package paths, as the tool directives list them
 	versions map[string]string // by module path
 }
 
-// findTools looks for the tools module from the working folder upwards, so that it is found from wherever in the
+// findTools looks for a tools module from the working folder upwards, so that it is found from wherever in the
 // clone a command or a test runs.
-func findTools(ctx context.Context) (toolsModule, error) {
+func findTools(ctx context.Context, name Module) (toolsModule, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return toolsModule{}, fmt.Errorf("find the tools module: %w", err)
 	}
 	for {
-		candidate := filepath.Join(dir, "test", "tools")
+		candidate := filepath.Join(dir, "test", "tools", string(name))
 		if _, err := os.Stat(filepath.Join(candidate, "go.mod")); err == nil {
-			return readTools(ctx, candidate)
+			return readTools(ctx, name, candidate)
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return toolsModule{}, errors.New("find the tools module: no test/tools/go.mod in this folder or above; run this inside a clone of pvc-pruner")
+			where := filepath.Join("test", "tools", string(name), "go.mod")
+			return toolsModule{}, errors.New("find the tools module: no " + where + " in this folder or above; run this inside a clone of pvc-pruner")
 		}
 		dir = parent
 	}
 }
 
-func readTools(ctx context.Context, dir string) (toolsModule, error) {
+func readTools(ctx context.Context, name Module, dir string) (toolsModule, error) {
 	output, err := goOutput(ctx, dir, "mod", "edit", "-json")
 	if err != nil {
 		return toolsModule{}, err
@@ -52,7 +60,7 @@ func readTools(ctx context.Context, dir string) (toolsModule, error) {
 	if err := json.Unmarshal(output, &file); err != nil {
 		return toolsModule{}, fmt.Errorf("decode the tools module's go.mod: %w", err)
 	}
-	module := toolsModule{dir: dir, versions: map[string]string{}}
+	module := toolsModule{name: name, dir: dir, versions: map[string]string{}}
 	for _, tool := range file.Tool {
 		module.tools = append(module.tools, tool.Path)
 	}

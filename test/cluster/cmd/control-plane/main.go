@@ -22,7 +22,7 @@ func main() {
 func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	folder, err := builder.Build(ctx, os.Stderr)
+	folder, err := builder.Build(ctx, builder.ControlPlane, os.Stderr)
 	if err != nil {
 		return err
 	}
