@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"time"
 
 	servertls "github.com/cert-manager/cert-manager/pkg/server/tls"
 	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
@@ -17,21 +18,31 @@ import (
 // caKey is where the authority keeps its certificate in the Secret, as cert-manager does.
 const caKey = "ca.crt"
 
-// ManagedOptions are all required.
+// How long what is made at run time is valid, unless told otherwise.
+const (
+	CADuration   = 365 * 24 * time.Hour
+	CertDuration = 7 * 24 * time.Hour
+)
+
+// ManagedOptions are all required but the durations.
 type ManagedOptions struct {
 	Config *rest.Config
 	Client kubernetes.Interface
 	// Namespace and Secret are where the certificate authority is, which all replicas share.
-	// Whoever finds none makes it; it is replaced after two thirds of its life of a year.
+	// Whoever finds none makes it; it is replaced after two thirds of its life.
 	Namespace, Secret string
 	// Configuration is the name of the webhook configurations whose CA bundle is kept right.
 	Configuration string
 	// Hosts are the names that the certificate is valid for.
 	Hosts []string
+	// CADuration is the life of the authority, CertDuration that of what it signs; 0:
+	// CADuration and CertDuration. An authority must outlive what it signs: it is
+	// replaced when a third of its life is left, which must be enough for the other.
+	CADuration, CertDuration time.Duration
 }
 
 // Managed serves a certificate that it makes for itself in memory, signed by an authority
-// that all replicas share. It is replaced after two thirds of its life of a week.
+// that all replicas share. It is replaced after two thirds of its life.
 type Managed struct{ source *servertls.DynamicSource }
 
 // NewManaged returns a source of certificates, which works once it is started.
@@ -39,9 +50,19 @@ func NewManaged(o ManagedOptions) (*Managed, error) {
 	if o.Config == nil || o.Client == nil || o.Namespace == "" || o.Secret == "" || o.Configuration == "" || len(o.Hosts) == 0 {
 		return nil, errors.New("certs: all options of a managed certificate are required")
 	}
+	if o.CADuration == 0 {
+		o.CADuration = CADuration
+	}
+	if o.CertDuration == 0 {
+		o.CertDuration = CertDuration
+	}
+	if o.CADuration/3 < o.CertDuration {
+		return nil, fmt.Errorf("certs: an authority that is valid for %s cannot sign certificates for %s: a third of its life must be enough for them", o.CADuration, o.CertDuration)
+	}
 	trusting := &trusting{
 		Authority: &authority.DynamicAuthority{
 			SecretNamespace: o.Namespace, SecretName: o.Secret, RESTConfig: o.Config, CommonName: "pvc-pruner-ca",
+			CADuration: o.CADuration, LeafDuration: o.CertDuration,
 			SecretLabels: map[string]string{"app.kubernetes.io/managed-by": "pvc-pruner"},
 		},
 		read: func(ctx context.Context) ([]byte, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
@@ -41,8 +42,11 @@ const (
 	shutdownDeadline = 28 * time.Second
 )
 
-// run serves until the context ends.
+// run serves until the context ends, or checks an installation.
 func run(ctx context.Context, o options) error {
+	if o.check != "" {
+		return checkInstallation(ctx, o, os.Stdout)
+	}
 	log, err := newLogger(o.logLevel, o.logFormat)
 	if err != nil {
 		return err
@@ -126,7 +130,7 @@ func managedCertificate(config *rest.Config, clientset kubernetes.Interface, o o
 	}
 	return certs.NewManaged(certs.ManagedOptions{
 		Config: config, Client: clientset, Namespace: o.namespace, Secret: o.caSecret,
-		Configuration: o.webhookConfiguration, Hosts: o.certHosts,
+		Configuration: o.webhookConfiguration, Hosts: o.certHosts, CADuration: o.caDuration, CertDuration: o.certDuration,
 	})
 }
 
@@ -141,10 +145,11 @@ func newManager(config *rest.Config, o options, managed *certs.Managed) (ctrl.Ma
 		Cache: cache.Options{
 			// Nothing but StatefulSets is ever cached; a read of another kind is an error.
 			ReaderFailOnMissingInformer: true,
+			DefaultNamespaces:           watched(o.watchNamespaces),
 			ByObject:                    map[client.Object]cache.ByObject{&appsv1.StatefulSet{}: {Transform: pruner.StripStatefulSet}},
 		},
 		LeaderElection:                o.pruner && o.leaderElect,
-		LeaderElectionID:              "pvc-pruner",
+		LeaderElectionID:              o.lease,
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends right after Start returns
 		GracefulShutdownTimeout:       &shutdown,
@@ -156,6 +161,18 @@ func newManager(config *rest.Config, o options, managed *certs.Managed) (ctrl.Ma
 		err = mgr.Add(managed)
 	}
 	return mgr, err
+}
+
+// watched is nil, which means all namespaces, where none is named.
+func watched(namespaces []string) map[string]cache.Config {
+	var configs map[string]cache.Config
+	for _, name := range namespaces {
+		if configs == nil {
+			configs = map[string]cache.Config{}
+		}
+		configs[name] = cache.Config{}
+	}
+	return configs
 }
 
 // setupWebhook makes the certificate if asked to, and registers the endpoints.
@@ -170,6 +187,9 @@ func setupWebhook(ctx context.Context, mgr ctrl.Manager, clientset kubernetes.In
 		if err := certs.InjectCABundle(ctx, clientset, o.webhookConfiguration, ca); err != nil {
 			return fmt.Errorf("inject certificate: %w", err)
 		}
+	}
+	if err := webhook.RefuseSecond(ctx, clientset, o.webhookConfiguration, o.watchNamespaces); err != nil {
+		return err
 	}
 	// Who we are decides whose bookkeeping is taken as it is.
 	self, err := clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -204,7 +224,10 @@ func addProbes(mgr ctrl.Manager, clientset kubernetes.Interface, o options) erro
 	}
 	if o.webhook {
 		address := net.JoinHostPort("127.0.0.1", fmt.Sprint(o.webhookPort))
-		errs = append(errs, mgr.AddReadyzCheck("certificate", certs.Ready(clientset, o.webhookConfiguration, address)))
+		errs = append(errs,
+			mgr.AddReadyzCheck("certificate", certs.Ready(clientset, o.webhookConfiguration, address)),
+			metrics.Registry.Register(certs.NewExpiration(address)),
+		)
 	}
 	return errors.Join(errs...)
 }

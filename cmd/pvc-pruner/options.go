@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pvc-pruner/pvc-pruner/certs"
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
 
@@ -32,14 +33,19 @@ Flags:
 type options struct {
 	kubeconfig           string
 	namespace            string
+	watchNamespaces      []string
+	check                string
 	webhook              bool
 	pruner               bool
 	leaderElect          bool
+	lease                string
 	webhookPort          int
 	webhookConfiguration string
 	certDir              string
 	selfSigned           bool
 	caSecret             string
+	caDuration           time.Duration
+	certDuration         time.Duration
 	certHosts            []string
 	metricsAddress       string
 	healthAddress        string
@@ -82,6 +88,7 @@ func parseOptions(args []string, env func(string) (string, bool), out io.Writer)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() { fmt.Fprint(out, usage, fs.FlagUsagesWrapped(100)) }
 	o.register(fs)
+	fs.StringVar(&o.check, "check", "", "`namespace` in which to check an installation, and then end: makes a StatefulSet there whose pods never start, scales it in dry runs, says what the webhook answered, and removes it")
 	showVersion := fs.Bool("version", false, "print the version and exit")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -102,14 +109,18 @@ func parseOptions(args []string, env func(string) (string, bool), out io.Writer)
 func (o *options) register(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` to reach the cluster with; empty: KUBECONFIG, else the pod's service account")
 	fs.StringVar(&o.namespace, "namespace", ownNamespace(), "pvc-pruner's own `namespace`, where the lease is")
+	fs.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "`namespaces` whose StatefulSets are pruned, separated by commas; none: all. --webhook-configuration must select the same")
 	fs.BoolVar(&o.webhook, "webhook", true, "answer admission requests")
 	fs.BoolVar(&o.pruner, "pruner", true, "prune, if elected (see --leader-elect)")
 	fs.BoolVar(&o.leaderElect, "leader-elect", true, "prune only while holding the lease; false only if no other pruner can run")
+	fs.StringVar(&o.lease, "lease", "pvc-pruner", "`name` of the lease in --namespace; the same for all replicas of one installation")
 	fs.IntVar(&o.webhookPort, "webhook-port", 9443, "`port` for admission requests, TLS")
 	fs.StringVar(&o.webhookConfiguration, "webhook-configuration", "pvc-pruner", "`name` of our MutatingWebhookConfiguration and ValidatingWebhookConfiguration; ready means that their caBundle verifies our certificate")
 	fs.StringVar(&o.certDir, "cert-dir", filepath.Join(os.TempDir(), "pvc-pruner-certs"), "`folder` with tls.crt and tls.key, read again when they change")
 	fs.BoolVar(&o.selfSigned, "self-signed-cert", false, "make a certificate in --cert-dir if there is no valid one, and write its CA into --webhook-configuration; for running outside a cluster, one replica")
 	fs.StringVar(&o.caSecret, "ca-secret", "", "`name` of the Secret in --namespace with a certificate authority that all replicas share; it is made where there is none, certificates are made in memory instead of read from --cert-dir, and the CA bundle of --webhook-configuration is kept right")
+	fs.DurationVar(&o.caDuration, "ca-duration", certs.CADuration, "life of the certificate authority of --ca-secret, which is replaced when two thirds are over; at least three times --cert-duration")
+	fs.DurationVar(&o.certDuration, "cert-duration", certs.CertDuration, "life of the certificates that the authority of --ca-secret signs, which are replaced when two thirds are over; at least 1m")
 	fs.StringSliceVar(&o.certHosts, "cert-hosts", []string{"localhost", "127.0.0.1"}, "`names` and addresses that the certificate of --self-signed-cert, or of --ca-secret (names only), is valid for")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics, plain HTTP; 0 turns it off")
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, plain HTTP; 0 turns it off")
@@ -172,12 +183,17 @@ func (o *options) validate() error {
 	return firstError(
 		check(o.webhook || o.pruner, "--webhook and --pruner are both false: nothing to do"),
 		check(len(validation.IsDNS1123Label(o.namespace)) == 0, "--namespace: %q is not the name of a namespace", o.namespace),
+		checkNamespaces("--watch-namespaces", o.watchNamespaces),
+		check(o.check == "" || len(validation.IsDNS1123Label(o.check)) == 0, "--check: %q is not the name of a namespace", o.check),
+		check(len(validation.IsDNS1123Subdomain(o.lease)) == 0, "--lease: %q is not the name of a lease", o.lease),
 		check(o.webhookPort > 0 && o.webhookPort < 1<<16, "--webhook-port: %d is not a port, accepted are 1 to 65535", o.webhookPort),
 		check(len(validation.IsDNS1123Subdomain(o.webhookConfiguration)) == 0, "--webhook-configuration: %q is not the name of an object", o.webhookConfiguration),
 		check(o.certDir != "", "--cert-dir: a folder is needed"),
 		check(!o.selfSigned || len(o.certHosts) > 0, "--self-signed-cert needs at least one of --cert-hosts"),
 		check(o.caSecret == "" || len(o.certHosts) > 0, "--ca-secret needs at least one of --cert-hosts"),
 		check(o.caSecret == "" || len(validation.IsDNS1123Subdomain(o.caSecret)) == 0, "--ca-secret: %q is not the name of a Secret", o.caSecret),
+		check(o.certDuration >= time.Minute, "--cert-duration: %s is not accepted, it must be at least 1m", o.certDuration),
+		check(o.caDuration/3 >= o.certDuration, "--ca-duration: %s is not accepted, it must be at least three times --cert-duration (%s)", o.caDuration, o.certDuration),
 		check(o.caSecret == "" || !o.selfSigned, "--ca-secret and --self-signed-cert exclude each other"),
 		check(o.defaults.SnapshotClass == "" || o.defaults.Snapshots, "--snapshot-class needs --snapshots"),
 		checkAddress("--metrics-bind-address", o.metricsAddress),
@@ -189,6 +205,15 @@ func (o *options) validate() error {
 		check(levelErr == nil, "--log-level: %q is not accepted, use debug, info, warn or error", o.logLevel),
 		check(o.logFormat == "json" || o.logFormat == "console", "--log-format: %q is not accepted, use json or console", o.logFormat),
 	)
+}
+
+func checkNamespaces(flag string, names []string) error {
+	for _, name := range names {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return fmt.Errorf("%s: %q is not the name of a namespace", flag, name)
+		}
+	}
+	return nil
 }
 
 func checkAddress(flag, address string) error {

@@ -27,9 +27,9 @@ func (e environment) lookup(name string) (string, bool) {
 // byDefault are the settings of a process that was told nothing, with changes.
 func byDefault(change func(*options)) options {
 	o := options{
-		namespace: ownNamespace(), webhook: true, pruner: true, leaderElect: true,
+		namespace: ownNamespace(), webhook: true, pruner: true, leaderElect: true, lease: "pvc-pruner",
 		webhookPort: 9443, webhookConfiguration: "pvc-pruner",
-		certDir: filepath.Join(os.TempDir(), "pvc-pruner-certs"), certHosts: []string{"localhost", "127.0.0.1"},
+		certDir: filepath.Join(os.TempDir(), "pvc-pruner-certs"), certHosts: []string{"localhost", "127.0.0.1"}, caDuration: 8760 * time.Hour, certDuration: 168 * time.Hour,
 		metricsAddress: ":8080", healthAddress: ":8081", defaults: policy.DefaultControls(10 * time.Minute), fenceMargin: 15 * time.Second, considerWorkloads: true,
 		workers: 16, qps: 50, burst: 100, logLevel: "info", logFormat: "json",
 	}
@@ -57,10 +57,12 @@ func TestOptions(t *testing.T) {
 				"--kubeconfig=/k", "--namespace=ours", "--delay=36h", "--pruner=false", "--leader-elect=false", "--webhook-port=10250",
 				"--webhook-configuration=a.b", "--cert-dir=/c", "--self-signed-cert", "--cert-hosts=a,b", "--metrics-bind-address=127.0.0.1:1",
 				"--health-probe-bind-address=[::1]:2", "--fence-margin=20s", "--workers=1", "--kube-api-qps=0.5", "--kube-api-burst=1", "--log-level=debug", "--log-format=console",
+				"--watch-namespaces=t,u", "--check=t", "--lease=l", "--ca-duration=3m", "--cert-duration=1m",
 			},
 			nil,
 			options{
-				kubeconfig: "/k", namespace: "ours", defaults: policy.Controls{
+				kubeconfig: "/k", namespace: "ours", watchNamespaces: []string{"t", "u"}, check: "t", lease: "l", caDuration: 3 * time.Minute, certDuration: time.Minute,
+				defaults: policy.Controls{
 					Delay: 36 * time.Hour, Scope: policy.ScopeAll, PruneAtZero: true, ForbidStale: true, Templates: []string{"data", "wal"},
 					SnapshotClass: "csi", Snapshots: true, Paused: true, DryRun: true,
 				}, webhook: true, webhookPort: 10250,
@@ -124,6 +126,11 @@ func TestBadOptionIsOneClearLine(t *testing.T) {
 		"nothing to do":             {args{"--webhook=false", "--pruner=false"}, nil, "--webhook and --pruner are both false: nothing to do"},
 		"no namespace":              {args{"--namespace="}, nil, `--namespace: "" is not the name of a namespace`},
 		"an odd namespace":          {args{"--namespace=Our Own"}, nil, `--namespace: "Our Own" is not the name of a namespace`},
+		"an odd namespace to watch": {args{"--watch-namespaces=t,*"}, nil, `--watch-namespaces: "*" is not the name of a namespace`},
+		"an odd namespace to check": {args{"--check=*"}, nil, `--check: "*" is not the name of a namespace`},
+		"an odd lease":              {args{"--lease=A"}, nil, `--lease: "A" is not the name of a lease`},
+		"too short a certificate":   {args{"--cert-duration=59s"}, nil, "--cert-duration: 59s is not accepted, it must be at least 1m"},
+		"too short an authority":    {args{"--ca-duration=10m", "--cert-duration=4m"}, nil, "--ca-duration: 10m0s is not accepted, it must be at least three times --cert-duration (4m0s)"},
 		"no port":                   {args{"--webhook-port=0"}, nil, "--webhook-port: 0 is not a port, accepted are 1 to 65535"},
 		"a port too high":           {args{"--webhook-port=65536"}, nil, "--webhook-port: 65536 is not a port, accepted are 1 to 65535"},
 		"an odd configuration":      {args{"--webhook-configuration=A_B"}, nil, `--webhook-configuration: "A_B" is not the name of an object`},

@@ -36,7 +36,7 @@ func helmAs(t *testing.T, release string, args ...string) (stdout, stderr string
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"template", release, chartFolder, "--namespace", namespace}, args...)
+	args = append([]string{"template", release, chartFolder, "--namespace", namespace, "--skip-tests"}, args...)
 	out, err := exec.CommandContext(t.Context(), filepath.Join(programs, "helm"), args...).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return string(out), string(exit.Stderr), err

@@ -113,6 +113,8 @@ func TestEachVariantIsAcceptedByTheAPIServer(t *testing.T) {
 		"one replica":     {"--set", "replicas=1"},
 		"outside":         {"--set", "webhook.url=" + url},
 		"provided":        {"--set", "certs.mode=provided,certs.secretName=x", "--set-string", "webhook.caBundle=" + newRecorder(t).authority()},
+		"helm test":       {"--skip-tests=false"},
+		"watched alone":   {"--set", "watchNamespaces={default,kube-public}"},
 		"a policy":        {"--set", "networkPolicy.enabled=true"},
 		"snapshots":       {"--set", "snapshots.enabled=true,considerWorkloads=false"},
 		"all about a pod": {"--set", "nodeSelector.a=b,priorityClassName=x,podLabels.c=d,podAnnotations.e=f,imagePullSecrets[0].name=g,tolerations[0].operator=Exists,serviceAccount.annotations.h=i"},

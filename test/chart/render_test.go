@@ -1,13 +1,16 @@
 package chart
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 func TestRenderingTwiceGivesTheSameText(t *testing.T) {
@@ -32,6 +35,9 @@ func TestBadValuesAreRefusedWithWhatIsAccepted(t *testing.T) {
 		"too long a timeout":      {[]string{"--set", "webhook.url=" + url, "--set", "webhook.timeoutSeconds=30"}, "timeoutSeconds"},
 		"a misspelt value":        {[]string{"--set", "webhook.uri=" + url}, "uri"},
 		"an old Kubernetes":       {[]string{"--set", "webhook.url=" + url, "--kube-version", "1.29.9"}, "1.30"},
+		"its own namespace":       {[]string{"--set", "watchNamespaces={t,pvc-pruner}"}, "watchNamespaces names pvc-pruner"},
+		"an odd watched one":      {[]string{"--set", "watchNamespaces={T}"}, "watchNamespaces"},
+		"an odd duration":         {[]string{"--set", "certs.certDuration=1d"}, "certDuration"},
 		"an odd namespace name":   {[]string{"--set", "webhook.url=" + url, "--set", "excludeNamespaces={A_b}"}, "excludeNamespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,10 +139,11 @@ func TestRightsAreTheLeast(t *testing.T) {
 		rule("", "pods", "list"),
 		rule("apps", "deployments daemonsets replicasets", "list"),
 		rule("batch", "cronjobs jobs", "list"),
-		rule("", "persistentvolumes", "get"),
 		rule("events.k8s.io", "events", "create"),
+		rule("", "persistentvolumes", "get"),
 		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", "get update", release),
+		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "list"),
 	}
 	if diff := cmp.Diff(wantCluster, one[*rbacv1.ClusterRole](t, all).Rules); diff != "" {
 		t.Errorf("rights in the cluster differ (-want +got):\n%s", diff)
@@ -151,11 +158,62 @@ func TestRightsAreTheLeast(t *testing.T) {
 	}
 }
 
+// G6
+func TestRightsAreGivenInWatchedNamespacesAlone(t *testing.T) {
+	all := objects(t, inside(t, "--set", "watchNamespaces={t,u}"))
+	for _, rule := range one[*rbacv1.ClusterRole](t, all).Rules {
+		for _, resource := range rule.Resources {
+			if slices.Contains([]string{"statefulsets", "statefulsets/scale", "persistentvolumeclaims", "pods", "events", "jobs", "deployments"}, resource) {
+				t.Errorf("rights on %s in the whole cluster", resource)
+			}
+		}
+	}
+	where := map[string]bool{}
+	for _, o := range all {
+		if role, ok := o.(*rbacv1.Role); ok && slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "persistentvolumeclaims") }) {
+			where[role.Namespace] = true
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"t": true, "u": true}, where); diff != "" {
+		t.Errorf("rights on claims (-want +got):\n%s", diff)
+	}
+	for _, w := range one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, all).Webhooks {
+		if term := w.NamespaceSelector.MatchExpressions[0]; term.Operator != "In" || !slices.Equal(term.Values, []string{"t", "u"}) || term.Key != "kubernetes.io/metadata.name" {
+			t.Errorf("%s is asked about %v", w.Name, w.NamespaceSelector)
+		}
+	}
+	if !slices.Contains(one[*appsv1.Deployment](t, all).Spec.Template.Spec.Containers[0].Args, "--watch-namespaces=t,u") {
+		t.Error("the program is not told what to watch")
+	}
+}
+
+// H1
+func TestReleasesOfOneNameShareNothing(t *testing.T) {
+	named := map[string]string{}
+	for _, place := range []string{"a", "b"} {
+		text, stderr, err := helmAs(t, "a", "--namespace", place, "--skip-tests=false", "--set", "watchNamespaces={t}")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, stderr)
+		}
+		for _, o := range objects(t, text) {
+			accessor, err := meta.Accessor(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := fmt.Sprintf("%T %s/%s", o, accessor.GetNamespace(), accessor.GetName())
+			if other := named[key]; other != "" && other != place {
+				t.Errorf("%s belongs to both releases", key)
+			}
+			named[key] = place
+		}
+	}
+}
+
 func TestWebhookConfigurationsAreReadOnlyWhereCertificatesAreManagedElsewhere(t *testing.T) {
 	all := objects(t, render(t, "--set", "certs.mode=provided", "--set-string", "webhook.caBundle=x"))
 	for _, rule := range one[*rbacv1.ClusterRole](t, all).Rules {
-		if slices.Contains(rule.Resources, "mutatingwebhookconfigurations") && !slices.Equal(rule.Verbs, []string{"get"}) {
-			t.Errorf("rights are %v, want get alone", rule.Verbs)
+		if slices.Contains(rule.Resources, "mutatingwebhookconfigurations") && slices.Contains(rule.Verbs, "update") {
+			t.Errorf("rights are %v", rule.Verbs)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type chart struct {
 // render renders the chart of the repository with values, each KEY=VALUE.
 func render(ctx context.Context, plane *cluster.Cluster, root, namespace string, values []string) (chart, error) {
 	text, err := run(ctx, root, plane.Program("helm"), "template", release, filepath.Join("charts", "pvc-pruner"),
-		"--namespace", namespace, "--set", strings.Join(values, ","))
+		"--namespace", namespace, "--skip-tests", "--set", strings.Join(values, ","))
 	if err != nil {
 		return chart{}, err
 	}

@@ -1,4 +1,4 @@
-{{/* The name of every object of the release. */}}
+{{/* The name of every object of the release in its namespace. */}}
 {{- define "pvc-pruner.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
@@ -6,6 +6,19 @@
 {{- .Release.Name | trunc 63 | trimSuffix "-" -}}
 {{- else -}}
 {{- printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The name of objects that belong to no namespace, or to other namespaces than that of the
+release: releases of one name in two namespaces must not share them.
+*/}}
+{{- define "pvc-pruner.clusterName" -}}
+{{- $name := include "pvc-pruner.fullname" . -}}
+{{- if eq $name .Release.Namespace -}}
+{{- $name -}}
+{{- else -}}
+{{- printf "%s-%s" $name .Release.Namespace -}}
 {{- end -}}
 {{- end -}}
 
@@ -44,11 +57,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The arguments of the program. */}}
 {{- define "pvc-pruner.args" -}}
 - --namespace={{ .Release.Namespace }}
-- --webhook-configuration={{ include "pvc-pruner.fullname" . }}
+- --webhook-configuration={{ include "pvc-pruner.clusterName" . }}
+- --lease={{ include "pvc-pruner.fullname" . }}
+{{- with .Values.watchNamespaces }}
+- --watch-namespaces={{ join "," . }}
+{{- end }}
 - --webhook-port={{ .Values.webhook.port }}
 {{- if eq .Values.certs.mode "self-managed" }}
 - --ca-secret={{ include "pvc-pruner.caSecret" . }}
 - --cert-hosts={{ include "pvc-pruner.hosts" . | fromYamlArray | join "," }}
+- --ca-duration={{ .Values.certs.caDuration }}
+- --cert-duration={{ .Values.certs.certDuration }}
 {{- else }}
 - --cert-dir=/certs
 {{- end }}
@@ -79,6 +98,38 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/*
+Two installations for the same namespaces would undo each other's records. The program
+refuses too, but here it is said before anything is applied. Without a cluster to look at
+(helm template) nothing is found.
+*/}}
+{{- define "pvc-pruner.refuseSecond" -}}
+{{- $own := include "pvc-pruner.clusterName" . -}}
+{{- $watched := .Values.watchNamespaces -}}
+{{- range $unwatchable := list .Release.Namespace "kube-system" -}}
+{{- if has $unwatchable $watched -}}
+{{- fail (printf "watchNamespaces names %s, whose StatefulSets are never sent to the webhook: take it out, and use other namespaces for StatefulSets with volumes" $unwatchable) -}}
+{{- end -}}
+{{- end -}}
+{{- range $other := (lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" "").items -}}
+{{- range $webhook := ($other.webhooks | default list) -}}
+{{- if and (ne $other.metadata.name $own) (eq $webhook.name "bookkeeping.pvc-pruner.io") -}}
+{{- $disjoint := false -}}
+{{- range $term := (($webhook.namespaceSelector | default dict).matchExpressions | default list) -}}
+{{- if and (eq $term.key "kubernetes.io/metadata.name") (eq $term.operator "In") $watched -}}
+{{- $disjoint = true -}}
+{{- range $term.values -}}{{- if has . $watched -}}{{- $disjoint = false -}}{{- end -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $disjoint -}}
+{{- $annotations := $other.metadata.annotations | default dict -}}
+{{- fail (printf "pvc-pruner is already installed by %s/%s (MutatingWebhookConfiguration %s): two would undo each other's records. Uninstall it first, or give each watchNamespaces of its own" (index $annotations "meta.helm.sh/release-namespace" | default "?") (index $annotations "meta.helm.sh/release-name" | default "?") $other.metadata.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What all three webhooks have in common; "path" is that of the endpoint. */}}
 {{- define "pvc-pruner.webhook" -}}
 admissionReviewVersions: [v1]
@@ -99,6 +150,11 @@ matchPolicy: Equivalent
 # By the label that the API server itself sets: others can be changed by users.
 namespaceSelector:
   matchExpressions:
+    {{- with .root.Values.watchNamespaces }}
+    - key: kubernetes.io/metadata.name
+      operator: In
+      values: {{ toJson . }}
+    {{- end }}
     - key: kubernetes.io/metadata.name
       operator: NotIn
       values: {{ concat (list "kube-system" .root.Release.Namespace) .root.Values.excludeNamespaces | uniq | toJson }}
@@ -142,4 +198,68 @@ matchConditions:
       oldObject.metadata.?annotations[?k] != optional.of(object.metadata.annotations[k])) ||
       oldObject.metadata.?annotations.orValue({}).exists(k, k.startsWith('pvc-pruner.io/') &&
       !object.metadata.?annotations[?k].hasValue())
+{{- end -}}
+
+{{/* The rights in namespaces whose StatefulSets are pruned. */}}
+{{- define "pvc-pruner.rules" -}}
+# The bookkeeping is in the annotations of StatefulSets.
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch, patch]
+# To prove, by dry runs of a scale-up, that a scale-up would be held.
+- apiGroups: [apps]
+  resources: [statefulsets/scale]
+  verbs: [update]
+# To delete unused claims, and to see them go.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [list, watch, delete]
+# To see what uses a claim.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list]
+{{- if .Values.considerWorkloads }}
+# To see what will use a claim later (--consider-workloads).
+- apiGroups: [apps]
+  resources: [deployments, daemonsets, replicasets]
+  verbs: [list]
+- apiGroups: [batch]
+  resources: [cronjobs, jobs]
+  verbs: [list]
+{{- end }}
+{{- if .Values.snapshots.enabled }}
+# To take VolumeSnapshots, and to see those that others take (--snapshots).
+- apiGroups: [snapshot.storage.k8s.io]
+  resources: [volumesnapshots]
+  verbs: [list, create]
+{{- end }}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end -}}
+
+{{- define "pvc-pruner.image" -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote -}}
+{{- end -}}
+
+{{/* What the Pod Security Standard "restricted" asks of pods, and of containers. */}}
+{{- define "pvc-pruner.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "pvc-pruner.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* Annotations of what helm test makes; "." is the weight. */}}
+{{- define "pvc-pruner.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 {{- end -}}
