@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	kubernetesModule = "k8s.io/kubernetes"
-	helmModule       = "helm.sh/helm/v4"
-	kwokModule       = "sigs.k8s.io/kwok"
-	kwokPackage      = kwokModule + "/cmd/kwok"
+	kubernetesModule  = "k8s.io/kubernetes"
+	helmModule        = "helm.sh/helm/v4"
+	kwokModule        = "sigs.k8s.io/kwok"
+	kwokPackage       = kwokModule + "/cmd/kwok"
+	certManagerModule = "github.com/cert-manager/cert-manager"
 )
 
 // stillEvery is how often a long compilation shows that it is alive.
