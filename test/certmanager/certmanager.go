@@ -27,8 +27,8 @@ const (
 
 // Start installs cert-manager's CustomResourceDefinitions and starts its controllers, after building them where they
 // are missing, which takes minutes once and is told on log. They live until Stop or until the cluster is stopped; ctx
-// bounds only the start. What they bring about is awaited with Await.
-func Start(ctx context.Context, plane *cluster.Cluster, log io.Writer) (*Process, error) {
+// bounds only the start. What they bring about is awaited with Await. flags are added to the program's own.
+func Start(ctx context.Context, plane *cluster.Cluster, log io.Writer, flags ...string) (*Process, error) {
 	programs, err := builder.Build(ctx, module, log)
 	if err != nil {
 		return nil, fmt.Errorf("build cert-manager: %w", err)
@@ -40,7 +40,7 @@ func Start(ctx context.Context, plane *cluster.Cluster, log io.Writer) (*Process
 	if _, err := plane.Client().CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create the namespace of cert-manager: %w", err)
 	}
-	return Launch(ctx, plane, "cert-manager", filepath.Join(programs, "cert-manager"), "--kubeconfig="+plane.Kubeconfig())
+	return Launch(ctx, plane, "cert-manager", filepath.Join(programs, "cert-manager"), append([]string{"--kubeconfig=" + plane.Kubeconfig()}, flags...)...)
 }
 
 // installCRDs returns when the API server serves the kinds.

@@ -58,10 +58,15 @@ func Launch(ctx context.Context, plane *cluster.Cluster, name, program string, a
 func (p *Process) Await(ctx context.Context, what string, check func(context.Context) error) error {
 	ticker := time.NewTicker(lookAgain)
 	defer ticker.Stop()
+	var last error
 	for {
-		last := check(ctx)
-		if last == nil {
+		err := check(ctx)
+		if err == nil {
 			return nil
+		}
+		// A look that the deadline cut off tells less than the one before.
+		if last == nil || ctx.Err() == nil {
+			last = err
 		}
 		select {
 		case <-p.exited:

@@ -28,9 +28,13 @@ func buildFlags(module toolsModule) []string {
 }
 
 // stamps set the versions that Kubernetes' and Helm's own releases set. Unstamped, kubectl and helm fail to parse
-// what they and the API server call their version. client-go carries a copy of the same variables.
+// what they and the API server call their version. client-go carries a copy of the same variables. Programs of a module
+// without Kubernetes keep what the packages say of themselves: an empty version makes them panic.
 func stamps(module toolsModule) []string {
 	version := module.versions[kubernetesModule]
+	if version == "" {
+		return nil
+	}
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	var flags []string

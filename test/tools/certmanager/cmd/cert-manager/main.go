@@ -8,12 +8,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/cert-manager/cert-manager/pkg/util/feature"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,11 +30,15 @@ func main() {
 
 // run works until SIGTERM or until one part fails, which ends the other.
 func run() error {
+	gates := flag.String("feature-gates", "", "As for cert-manager's own programs: NAME=true|false,…")
 	// controller-runtime registers --kubeconfig with the flag package when it is imported.
 	flag.Parse()
 	kubeconfig := flag.Lookup("kubeconfig").Value.String()
 	if kubeconfig == "" || flag.NArg() > 0 {
-		return fmt.Errorf("usage: cert-manager --kubeconfig=FILE")
+		return errors.New("usage: cert-manager --kubeconfig=FILE [--feature-gates=NAME=true|false,…]")
+	}
+	if err := feature.DefaultMutableFeatureGate.Set(*gates); err != nil {
+		return fmt.Errorf("set feature gates: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
