@@ -66,9 +66,10 @@ func ownAuthority(t *testing.T, w *world) {
 		r.replace(t, load, func() { r.renew(t, name, served) })
 	})
 	t.Run("so is one whose Secret was deleted", func(t *testing.T) {
-		r.replace(t, load, func() { r.recreate(t, served) })
+		r.replace(t, load, func() { r.recreate(t, name, served) })
 	})
 	t.Run("a renewed authority keeps its key, and fails no request either", func(t *testing.T) { authorityRenewed(t, r, load) })
+	t.Run("a lost authority fails no request before the certificate is renewed", func(t *testing.T) { authorityLost(t, r, load) })
 }
 
 // issued looks at what the API server will trust, and at what will be served.
@@ -160,6 +161,14 @@ func (r *release) awaitServed(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// authorityLost deletes the authority with its key: what is served and the CA bundle are still of the old one.
+func authorityLost(t *testing.T, r *release, l *load) {
+	r.recreate(t, root, root)
+	r.await(t, "the issuer has the new authority", func(ctx context.Context) error { return r.issuerReady(ctx, name) })
+	l.more(t, 20)
+	l.none(t)
 }
 
 func authorityRenewed(t *testing.T, r *release, l *load) {

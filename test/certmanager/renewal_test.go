@@ -36,13 +36,13 @@ func (r *release) renew(t *testing.T, certificate, secret string) {
 	r.awaitRenewed(t, certificate, secret, before.SerialNumber.String())
 }
 
-// recreate deletes the Secret, and returns when cert-manager has made another one.
-func (r *release) recreate(t *testing.T, secret string) {
+// recreate deletes a Certificate's Secret, and returns when cert-manager has made another one.
+func (r *release) recreate(t *testing.T, certificate, secret string) {
 	t.Helper()
 	before, _, err := r.secret(t.Context(), secret)
 	must(t, err)
 	must(t, r.client.CoreV1().Secrets(name).Delete(t.Context(), secret, metav1.DeleteOptions{}))
-	r.awaitRenewed(t, name, secret, before.SerialNumber.String())
+	r.awaitRenewed(t, certificate, secret, before.SerialNumber.String())
 }
 
 func (r *release) awaitRenewed(t *testing.T, certificate, secret, serial string) {
