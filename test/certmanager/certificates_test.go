@@ -128,7 +128,6 @@ func upgraded(t *testing.T, r *release) {
 // replace lets how replace the Secret's certificate, while the files are the old ones, and then the files.
 func (r *release) replace(t *testing.T, l *load, how func()) {
 	t.Helper()
-	const while = 20
 	bundle, err := r.bundle(t.Context())
 	must(t, err)
 	how()
@@ -137,10 +136,10 @@ func (r *release) replace(t *testing.T, l *load, how func()) {
 	if !bytes.Equal(secret.Data["ca.crt"], bundle) {
 		t.Error("the new certificate is signed by another authority")
 	}
-	l.more(t, while)
+	l.more(t)
 	r.kubelet.sync(t)
 	r.awaitServed(t)
-	l.more(t, while)
+	l.more(t)
 	l.none(t)
 }
 
@@ -167,7 +166,7 @@ func (r *release) awaitServed(t *testing.T) {
 func authorityLost(t *testing.T, r *release, l *load) {
 	r.recreate(t, root, root)
 	r.await(t, "the issuer has the new authority", func(ctx context.Context) error { return r.issuerReady(ctx, name) })
-	l.more(t, 20)
+	l.more(t)
 	l.none(t)
 }
 
@@ -180,7 +179,7 @@ func authorityRenewed(t *testing.T, r *release, l *load) {
 	if !before.PublicKey.(*ecdsa.PublicKey).Equal(after.PublicKey) { // as the chart asks for
 		t.Error("the authority has another key: what it signed is not verified any more")
 	}
-	l.more(t, 20) // nobody has learnt of it
+	l.more(t) // nobody has learnt of it
 
 	r.renew(t, name, served)
 	r.await(t, "the renewed authority is injected", func(ctx context.Context) error {
@@ -190,9 +189,9 @@ func authorityRenewed(t *testing.T, r *release, l *load) {
 		}
 		return err
 	})
-	l.more(t, 20) // what the old one signed is still served
+	l.more(t) // what the old one signed is still served
 	r.kubelet.sync(t)
 	r.awaitServed(t)
-	l.more(t, 20)
+	l.more(t)
 	l.none(t)
 }

@@ -49,7 +49,7 @@ func selfSigned(t *testing.T, w *world) {
 	r := install(t, w, "certs.issuerRef.kind=ClusterIssuer", "certs.issuerRef.name=self-signed")
 	r.run(t)
 	load := startLoad(t, r)
-	load.more(t, 20)
+	load.more(t)
 	load.none(t)
 
 	before, err := r.bundle(t.Context())
@@ -62,7 +62,7 @@ func selfSigned(t *testing.T, w *world) {
 		}
 		return err
 	})
-	load.more(t, 20)
+	load.more(t)
 	failed, first := load.failed()
 	if failed == 0 {
 		t.Error("no request failed: either the load sees nothing, or the chart's own authority is not needed")

@@ -104,13 +104,16 @@ func (l *load) count(kind string, err error) {
 	}
 }
 
-// more waits until n more requests of each kind were made.
-func (l *load) more(t *testing.T, n int) {
+// while is how many requests of each kind a state is held for.
+const while = 20
+
+// more waits until some more requests of each kind were made.
+func (l *load) more(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
 	goal := map[string]int{}
 	for _, kind := range []string{"handshake", "update", "scale"} {
-		goal[kind] = l.done[kind] + n
+		goal[kind] = l.done[kind] + while
 	}
 	l.mu.Unlock()
 	for deadline := time.Now().Add(patience); ; time.Sleep(between) {
@@ -124,7 +127,7 @@ func (l *load) more(t *testing.T, n int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("fewer than %d requests of a kind in %s", n, patience)
+			t.Fatalf("fewer than %d requests of a kind in %s", while, patience)
 		}
 	}
 }
