@@ -8,7 +8,7 @@ IMAGE ?= pvc-pruner:$(VERSION)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 DEV := go tool -modfile=test/tools/dev/go.mod
 # The modules of this repository.
-MODULES := . test/tools test/tools/dev
+MODULES := . test/tools test/tools/dev test/tools/certmanager
 
 .PHONY: help
 help: ## Show this

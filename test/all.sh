@@ -39,7 +39,7 @@ done
 
 phase unit "${race[@]}" -timeout=10m "${units[@]}"
 if [ "${1:-}" != unit ]; then
-  go run ./test/cluster/cmd/control-plane >/dev/null
+  go run ./test/cluster/cmd/control-plane certmanager >/dev/null
   # Compile with all cores; what follows is limited to one package at a time.
   go test -run='^$' "${planes[@]}" >/dev/null || true
   phase control-plane -p=1 -timeout=20m "${planes[@]}"

@@ -25,6 +25,7 @@ func TestBadValuesAreRefusedWithWhatIsAccepted(t *testing.T) {
 		want string
 	}{
 		"cert-manager is missing": {[]string{"--set", "certs.mode=cert-manager"}, "install cert-manager first, or use certs.mode=self-managed"},
+		"cert-manager outside":    {[]string{"--set", "certs.mode=cert-manager", "--set", "webhook.url=" + url}, "webhook.url is set"},
 		"no authority provided":   {[]string{"--set", "certs.mode=provided", "--set", "certs.secretName=x"}, "webhook.caBundle is required"},
 		"no Secret provided":      {[]string{"--set", "certs.mode=provided", "--set", "webhook.caBundle=x"}, "certs.secretName is required"},
 		"too short a timeout":     {[]string{"--set", "webhook.timeoutSeconds=2"}, "timeoutSeconds"},

@@ -48,6 +48,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- printf "%s-ca" (include "pvc-pruner.fullname" . | trunc 60 | trimSuffix "-") -}}
 {{- end -}}
 
+{{/*
+The self-signed issuer of mode cert-manager, the authority that it signs, and its Secret. Not
+the name of caSecret: what one mode leaves behind must not be taken up by the other.
+*/}}
+{{- define "pvc-pruner.root" -}}
+{{- printf "%s-root" (include "pvc-pruner.fullname" . | trunc 58 | trimSuffix "-") -}}
+{{- end -}}
+
+{{/* Whether cert-manager signs with an authority of the chart's own. */}}
+{{- define "pvc-pruner.ownAuthority" -}}
+{{- and (eq .Values.certs.mode "cert-manager") (not .Values.certs.issuerRef) -}}
+{{- end -}}
+
 {{/* The names under which the API server reaches the webhook. */}}
 {{- define "pvc-pruner.hosts" -}}
 - {{ printf "%s.%s.svc" (include "pvc-pruner.fullname" .) .Release.Namespace }}

@@ -6,13 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
-// Build makes sure that every program of a tools module is built, and, where kwok is one of them, its stages are there,
-// and returns their folder. It says on log what it builds and how long each took; a nil log discards that. With
-// everything there it takes as long as reading go.mod.
+// Build makes sure that every program of a tools module is built and the manifests that it needs are there (kwok's
+// stages.yaml, cert-manager's crds.yaml), and returns their folder. It says on log what it builds and how long each
+// took; a nil log discards that. With everything there it takes as long as reading go.mod.
 func Build(ctx context.Context, name Module, log io.Writer) (string, error) {
 	if log == nil {
 		log = io.Discard
@@ -56,10 +55,7 @@ func folderOf(ctx context.Context, module toolsModule) (string, error) {
 	return filepath.Join(root, name), nil
 }
 
-// stagesName is the file beside the programs that kwok is configured with.
-const stagesName = "stages.yaml"
-
-// missing returns what the folder lacks: packages, and stagesName last.
+// missing returns what the folder lacks: packages, and names of joined manifests last.
 func missing(module toolsModule, folder string) []string {
 	var lacking []string
 	for _, pkg := range module.tools {
@@ -67,8 +63,10 @@ func missing(module toolsModule, folder string) []string {
 			lacking = append(lacking, pkg)
 		}
 	}
-	if slices.Contains(module.tools, kwokPackage) && !exists(filepath.Join(folder, stagesName)) {
-		lacking = append(lacking, stagesName)
+	for _, file := range joinedFiles(module) {
+		if !exists(filepath.Join(folder, file.name)) {
+			lacking = append(lacking, file.name)
+		}
 	}
 	return lacking
 }
@@ -111,8 +109,10 @@ func firstTime(module toolsModule) string {
 }
 
 func buildOne(ctx context.Context, module toolsModule, folder, item string, number, of int, say func(string, ...any)) error {
-	if item == stagesName {
-		return joinStages(ctx, module, filepath.Join(folder, stagesName))
+	for _, file := range joinedFiles(module) {
+		if file.name == item {
+			return join(ctx, module, file, filepath.Join(folder, file.name))
+		}
 	}
 	name := programName(item)
 	say("  [%d/%d] %s …", number, of, name)

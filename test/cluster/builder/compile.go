@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	kubernetesModule = "k8s.io/kubernetes"
-	helmModule       = "helm.sh/helm/v4"
-	kwokModule       = "sigs.k8s.io/kwok"
-	kwokPackage      = kwokModule + "/cmd/kwok"
+	kubernetesModule  = "k8s.io/kubernetes"
+	helmModule        = "helm.sh/helm/v4"
+	kwokModule        = "sigs.k8s.io/kwok"
+	kwokPackage       = kwokModule + "/cmd/kwok"
+	certManagerModule = "github.com/cert-manager/cert-manager"
 )
 
 // stillEvery is how often a long compilation shows that it is alive.
@@ -27,9 +28,13 @@ func buildFlags(module toolsModule) []string {
 }
 
 // stamps set the versions that Kubernetes' and Helm's own releases set. Unstamped, kubectl and helm fail to parse
-// what they and the API server call their version. client-go carries a copy of the same variables.
+// what they and the API server call their version. client-go carries a copy of the same variables. Programs of a module
+// without Kubernetes keep what the packages say of themselves: an empty version makes them panic.
 func stamps(module toolsModule) []string {
 	version := module.versions[kubernetesModule]
+	if version == "" {
+		return nil
+	}
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	var flags []string

@@ -1,5 +1,6 @@
 // Command control-plane builds the control plane's programs where they are missing, and prints their folder on
-// standard output; progress goes to standard error.
+// standard output; progress goes to standard error. Arguments name further modules below test/tools, such as
+// certmanager, whose programs are built too; their folders are printed on further lines.
 package main
 
 import (
@@ -22,10 +23,16 @@ func main() {
 func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	folder, err := builder.Build(ctx, builder.ControlPlane, os.Stderr)
-	if err != nil {
-		return err
+	modules := []builder.Module{builder.ControlPlane}
+	for _, name := range os.Args[1:] {
+		modules = append(modules, builder.Module(name))
 	}
-	fmt.Println(folder)
+	for _, module := range modules {
+		folder, err := builder.Build(ctx, module, os.Stderr)
+		if err != nil {
+			return err
+		}
+		fmt.Println(folder)
+	}
 	return nil
 }
