@@ -9,7 +9,7 @@ IMAGE ?= pvc-pruner:$(VERSION)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 DEV := go tool -modfile=test/tools/dev/go.mod
 # The modules of this repository.
-MODULES := . test/tools test/tools/chart test/tools/dev
+MODULES := . test/tools test/tools/chart test/tools/dev test/tools/release
 
 .PHONY: help
 help: ## Show this
@@ -61,6 +61,14 @@ image: ## Build the container image IMAGE with docker, podman or buildah
 	test -n "$$builder" || { echo "image: docker, podman or buildah is needed" >&2; exit 1; }; \
 	"$$builder" build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
 
+.PHONY: chart
+chart: ## Check the chart, and package it into dist/
+	@.ci/chart
+
+.PHONY: release
+release: ## Build all of a release into dist/, and publish nothing; VERSION=v1.2.3
+	@.ci/release '$(VERSION)'
+
 .PHONY: lint
 lint: ## Run the linters
 	@$(DEV) golangci-lint run
@@ -84,4 +92,4 @@ verify: ## Fail where generated files are not up to date or files are not commit
 
 .PHONY: clean
 clean: ## Remove what was built here; the cache of the control plane stays
-	rm -rf bin
+	rm -rf bin dist
