@@ -7,11 +7,18 @@ COPY cmd cmd
 COPY certs certs
 COPY pruner pruner
 COPY webhook webhook
-ARG VERSION=dev TARGETOS=linux TARGETARCH=amd64
+ARG VERSION=dev COMMIT=unknown TARGETOS=linux TARGETARCH=amd64
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /pvc-pruner ./cmd/pvc-pruner
+    go build -trimpath -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" -o /pvc-pruner ./cmd/pvc-pruner
 
 FROM gcr.io/distroless/static:nonroot
+ARG VERSION=dev COMMIT=unknown
+LABEL org.opencontainers.image.title="pvc-pruner" \
+      org.opencontainers.image.description="Deletes the PersistentVolumeClaims that StatefulSets no longer use after they were scaled down" \
+      org.opencontainers.image.source="https://github.com/pvc-pruner/pvc-pruner" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$COMMIT"
 COPY --from=build /pvc-pruner /pvc-pruner
 USER 65532:65532
 ENTRYPOINT ["/pvc-pruner"]

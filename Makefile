@@ -4,11 +4,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 IMAGE ?= pvc-pruner:$(VERSION)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 DEV := go tool -modfile=test/tools/dev/go.mod
 # The modules of this repository.
-MODULES := . test/tools test/tools/dev test/tools/certmanager
+MODULES := . test/tools test/tools/certmanager test/tools/chart test/tools/dev test/tools/node test/tools/release
 
 .PHONY: help
 help: ## Show this
@@ -58,7 +59,15 @@ build: ## Build bin/pvc-pruner
 image: ## Build the container image IMAGE with docker, podman or buildah
 	@builder="$$(command -v docker || command -v podman || command -v buildah || true)"; \
 	test -n "$$builder" || { echo "image: docker, podman or buildah is needed" >&2; exit 1; }; \
-	"$$builder" build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+	"$$builder" build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
+
+.PHONY: chart
+chart: ## Check the chart, and package it into dist/
+	@.ci/chart
+
+.PHONY: release
+release: ## Build all of a release into dist/, and publish nothing; VERSION=v1.2.3
+	@.ci/release '$(VERSION)'
 
 .PHONY: lint
 lint: ## Run the linters
@@ -74,6 +83,8 @@ fix: ## Format, and fix what linters can fix
 generate: ## Regenerate what is generated
 	@for module in $(MODULES); do (cd $$module && go mod tidy); done
 	@go run ./test/reference
+	@go run ./test/values
+	@go tool -modfile=test/tools/chart/go.mod helm-docs --chart-search-root=charts --sort-values-order=file --log-level=warning
 
 .PHONY: verify
 verify: ## Fail where generated files are not up to date or files are not committed
@@ -81,4 +92,4 @@ verify: ## Fail where generated files are not up to date or files are not commit
 
 .PHONY: clean
 clean: ## Remove what was built here; the cache of the control plane stays
-	rm -rf bin
+	rm -rf bin dist

@@ -11,8 +11,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// version is stamped at build time.
-var version = "dev"
+// version and commit are stamped at build time.
+var version, commit = "dev", "unknown"
 
 func main() {
 	opts, err := parseOptions(os.Args[1:], os.LookupEnv, os.Stdout)

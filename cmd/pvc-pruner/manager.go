@@ -89,7 +89,7 @@ func run(ctx context.Context, o options) error {
 	if err := addProbes(mgr, clientset, o); err != nil {
 		return fmt.Errorf("add probes: %w", err)
 	}
-	log.Info("Starting", "version", version, "webhook", o.webhook, "pruner", o.pruner, "delay", policy.FormatDelay(o.defaults.Delay), "defaults", o.defaults.DefaultsText())
+	log.Info("Starting", "version", version, "commit", commit, "webhook", o.webhook, "pruner", o.pruner, "delay", policy.FormatDelay(o.defaults.Delay), "defaults", o.defaults.DefaultsText())
 	return mgr.Start(ctx)
 }
 

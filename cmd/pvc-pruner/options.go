@@ -94,7 +94,7 @@ func parseOptions(args []string, env func(string) (string, bool), out io.Writer)
 		return o, err
 	}
 	if *showVersion {
-		fmt.Fprintln(out, "pvc-pruner", version)
+		fmt.Fprintf(out, "pvc-pruner %s (commit %s)\n", version, commit)
 		return o, pflag.ErrHelp
 	}
 	if fs.NArg() > 0 {

@@ -197,7 +197,7 @@ func TestHelpExplainsUnitsRelationsAndEveryFlag(t *testing.T) {
 func TestVersionIsPrintedWithoutLookingAtTheRest(t *testing.T) {
 	var out bytes.Buffer
 	_, err := parseOptions([]string{"--version", "--workers=0"}, environment{"PVC_PRUNER_DELAY": "soon"}.lookup, &out)
-	if !errors.Is(err, pflag.ErrHelp) || out.String() != "pvc-pruner dev\n" {
+	if !errors.Is(err, pflag.ErrHelp) || out.String() != "pvc-pruner dev (commit unknown)\n" {
 		t.Errorf("printed %q, error %v", out.String(), err)
 	}
 }

@@ -71,7 +71,7 @@ func tables(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics, err := metricsOf("pruner/metrics.go", "webhook/metrics.go")
+	metrics, err := metricsOf("pruner/metrics.go", "webhook/metrics.go", "certs/expiration.go")
 	if err != nil {
 		return nil, err
 	}
