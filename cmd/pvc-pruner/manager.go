@@ -58,21 +58,31 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("load kubeconfig: %w", err)
 	}
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("create client: %w", err)
-	}
-	managed, err := managedCertificate(config, clientset, o)
+	mgr, err := assemble(ctx, config, o)
 	if err != nil {
 		return err
 	}
+	log.Info("Starting", "version", version, "commit", commit, "webhook", o.webhook, "pruner", o.pruner, "delay", policy.FormatDelay(o.defaults.Delay), "defaults", o.defaults.DefaultsText())
+	return mgr.Start(ctx)
+}
+
+// assemble makes the manager of all that runs.
+func assemble(ctx context.Context, config *rest.Config, o options) (ctrl.Manager, error) {
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
+	}
+	managed, err := managedCertificate(config, clientset, o)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := newManager(config, o, managed)
 	if err != nil {
-		return fmt.Errorf("create manager: %w", err)
+		return nil, fmt.Errorf("create manager: %w", err)
 	}
 	if o.pruner {
 		if err := setupPruner(mgr, config, clientset, o); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if o.webhook {
@@ -80,17 +90,16 @@ func run(ctx context.Context, o options) error {
 		unthrottled.QPS = -1 // an answer must not wait for the pruner's work
 		answering, err := kubernetes.NewForConfig(unthrottled)
 		if err != nil {
-			return fmt.Errorf("create client: %w", err)
+			return nil, fmt.Errorf("create client: %w", err)
 		}
 		if err := setupWebhook(ctx, mgr, answering, o); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := addProbes(mgr, clientset, o); err != nil {
-		return fmt.Errorf("add probes: %w", err)
+		return nil, fmt.Errorf("add probes: %w", err)
 	}
-	log.Info("Starting", "version", version, "commit", commit, "webhook", o.webhook, "pruner", o.pruner, "delay", policy.FormatDelay(o.defaults.Delay), "defaults", o.defaults.DefaultsText())
-	return mgr.Start(ctx)
+	return mgr, nil
 }
 
 func setupPruner(mgr ctrl.Manager, config *rest.Config, clientset kubernetes.Interface, o options) error {

@@ -173,12 +173,6 @@ func fromEnvironment(fs *pflag.FlagSet, env func(string) (string, bool)) error {
 
 // validate checks the settings one by one and against each other.
 func (o *options) validate() error {
-	check := func(ok bool, format string, args ...any) error {
-		if ok {
-			return nil
-		}
-		return fmt.Errorf(format, args...)
-	}
 	_, levelErr := zapcore.ParseLevel(o.logLevel)
 	return firstError(
 		check(o.webhook || o.pruner, "--webhook and --pruner are both false: nothing to do"),
@@ -188,13 +182,7 @@ func (o *options) validate() error {
 		check(len(validation.IsDNS1123Subdomain(o.lease)) == 0, "--lease: %q is not the name of a lease", o.lease),
 		check(o.webhookPort > 0 && o.webhookPort < 1<<16, "--webhook-port: %d is not a port, accepted are 1 to 65535", o.webhookPort),
 		check(len(validation.IsDNS1123Subdomain(o.webhookConfiguration)) == 0, "--webhook-configuration: %q is not the name of an object", o.webhookConfiguration),
-		check(o.certDir != "", "--cert-dir: a folder is needed"),
-		check(!o.selfSigned || len(o.certHosts) > 0, "--self-signed-cert needs at least one of --cert-hosts"),
-		check(o.caSecret == "" || len(o.certHosts) > 0, "--ca-secret needs at least one of --cert-hosts"),
-		check(o.caSecret == "" || len(validation.IsDNS1123Subdomain(o.caSecret)) == 0, "--ca-secret: %q is not the name of a Secret", o.caSecret),
-		check(o.certDuration >= time.Minute, "--cert-duration: %s is not accepted, it must be at least 1m", o.certDuration),
-		check(o.caDuration/3 >= o.certDuration, "--ca-duration: %s is not accepted, it must be at least three times --cert-duration (%s)", o.caDuration, o.certDuration),
-		check(o.caSecret == "" || !o.selfSigned, "--ca-secret and --self-signed-cert exclude each other"),
+		o.validateCertificates(),
 		check(o.defaults.SnapshotClass == "" || o.defaults.Snapshots, "--snapshot-class needs --snapshots"),
 		checkAddress("--metrics-bind-address", o.metricsAddress),
 		checkAddress("--health-probe-bind-address", o.healthAddress),
@@ -205,6 +193,26 @@ func (o *options) validate() error {
 		check(levelErr == nil, "--log-level: %q is not accepted, use debug, info, warn or error", o.logLevel),
 		check(o.logFormat == "json" || o.logFormat == "console", "--log-format: %q is not accepted, use json or console", o.logFormat),
 	)
+}
+
+func (o *options) validateCertificates() error {
+	return firstError(
+		check(o.certDir != "", "--cert-dir: a folder is needed"),
+		check(!o.selfSigned || len(o.certHosts) > 0, "--self-signed-cert needs at least one of --cert-hosts"),
+		check(o.caSecret == "" || len(o.certHosts) > 0, "--ca-secret needs at least one of --cert-hosts"),
+		check(o.caSecret == "" || len(validation.IsDNS1123Subdomain(o.caSecret)) == 0, "--ca-secret: %q is not the name of a Secret", o.caSecret),
+		check(o.certDuration >= time.Minute, "--cert-duration: %s is not accepted, it must be at least 1m", o.certDuration),
+		check(o.caDuration/3 >= o.certDuration, "--ca-duration: %s is not accepted, it must be at least three times --cert-duration (%s)", o.caDuration, o.certDuration),
+		check(o.caSecret == "" || !o.selfSigned, "--ca-secret and --self-signed-cert exclude each other"),
+	)
+}
+
+// check is an error unless ok.
+func check(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
 }
 
 func checkNamespaces(flag string, names []string) error {
