@@ -63,7 +63,7 @@ func (c *installationCheck) run(ctx context.Context) (err error) {
 	}
 	set, err := c.keepsBooks(ctx)
 	if set != nil {
-		defer func() { err = errors.Join(err, c.remove(set)) }()
+		defer func() { err = errors.Join(err, c.remove(context.WithoutCancel(ctx), set)) }()
 	}
 	if err != nil {
 		return err
@@ -122,8 +122,8 @@ func (c *installationCheck) warns(ctx context.Context, set *appsv1.StatefulSet) 
 }
 
 // remove deletes the set and the claim of its first pod, which was never bound.
-func (c *installationCheck) remove(set *appsv1.StatefulSet) error {
-	ctx, cancel := context.WithTimeout(context.Background(), checkDeadline)
+func (c *installationCheck) remove(ctx context.Context, set *appsv1.StatefulSet) error {
+	ctx, cancel := context.WithTimeout(ctx, checkDeadline)
 	defer cancel()
 	options := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground), Preconditions: metav1.NewUIDPreconditions(string(set.UID))}
 	if err := c.client.AppsV1().StatefulSets(set.Namespace).Delete(ctx, set.Name, options); err != nil {
@@ -162,17 +162,17 @@ func checkedSet() *appsv1.StatefulSet {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
 					SchedulingGates: []corev1.PodSchedulingGate{{Name: policy.Prefix + "check"}},
-					SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+					SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 					Containers: []corev1.Container{{
 						Name: "none", Image: "none",
-						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 					}},
 				},
 			},
 			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
 				ObjectMeta: metav1.ObjectMeta{Name: checkTemplate},
 				Spec: corev1.PersistentVolumeClaimSpec{
-					StorageClassName: ptr.To(""), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					StorageClassName: new(""), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 					Selector:  &metav1.LabelSelector{MatchLabels: labels}, // of no volume
 					Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
 				},

@@ -96,7 +96,7 @@ func assemble(ctx context.Context, config *rest.Config, o options) (ctrl.Manager
 			return nil, err
 		}
 	}
-	if err := addProbes(mgr, clientset, o); err != nil {
+	if err := addProbes(ctx, mgr, clientset, o); err != nil {
 		return nil, fmt.Errorf("add probes: %w", err)
 	}
 	return mgr, nil
@@ -219,7 +219,7 @@ func setupWebhook(ctx context.Context, mgr ctrl.Manager, clientset kubernetes.In
 
 // addProbes: alive is that the process answers; ready is that the cache is synced
 // and that the API server can verify the certificate we serve.
-func addProbes(mgr ctrl.Manager, clientset kubernetes.Interface, o options) error {
+func addProbes(ctx context.Context, mgr ctrl.Manager, clientset kubernetes.Interface, o options) error {
 	errs := []error{
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("cache", func(req *http.Request) error {
@@ -235,7 +235,7 @@ func addProbes(mgr ctrl.Manager, clientset kubernetes.Interface, o options) erro
 		address := net.JoinHostPort("127.0.0.1", fmt.Sprint(o.webhookPort))
 		errs = append(errs,
 			mgr.AddReadyzCheck("certificate", certs.Ready(clientset, o.webhookConfiguration, address)),
-			metrics.Registry.Register(certs.NewExpiration(address)),
+			metrics.Registry.Register(certs.NewExpiration(ctx, address)),
 		)
 	}
 	return errors.Join(errs...)

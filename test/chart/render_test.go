@@ -178,6 +178,10 @@ func TestRightsAreGivenInWatchedNamespacesAlone(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"t": true, "u": true}, where); diff != "" {
 		t.Errorf("rights on claims (-want +got):\n%s", diff)
 	}
+}
+
+func TestOnlyWatchedNamespacesAreAskedAbout(t *testing.T) {
+	all := objects(t, inside(t, "--set", "watchNamespaces={t,u}"))
 	for _, w := range one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, all).Webhooks {
 		if term := w.NamespaceSelector.MatchExpressions[0]; term.Operator != "In" || !slices.Equal(term.Values, []string{"t", "u"}) || term.Key != "kubernetes.io/metadata.name" {
 			t.Errorf("%s is asked about %v", w.Name, w.NamespaceSelector)

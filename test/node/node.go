@@ -110,50 +110,20 @@ func (n *Node) up(ctx context.Context, programs string) error {
 	began := time.Now()
 	living, kill := context.WithCancel(context.Background())
 	n.kill = kill
-	cmd := exec.CommandContext(living, filepath.Join(n.scripts, "up.sh"))
-	cmd.Env = append(os.Environ(), "CONTROL="+n.programs, "PROGRAMS="+programs, "TOOLS="+n.tools, "RUN="+n.run)
-	stdout, err := cmd.StdoutPipe()
+	ready, err := n.launch(living, programs)
 	if err != nil {
 		close(n.ended)
-		return err
-	}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	// The node ends with this process, however that ends.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // its trap kills the namespaces
-	started, ready := make(chan error, 1), make(chan error, 1)
-	go func() {
-		defer close(n.ended)
-		// The signal comes when the thread that started the process ends.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		lines := bufio.NewScanner(stdout)
-		for lines.Scan() {
-			if lines.Text() == "ready" {
-				ready <- nil
-			}
-		}
-		err = cmd.Wait()
-		ready <- fmt.Errorf("the node ended: %w\n%s", err, stderr.String())
-	}()
-	if err := <-started; err != nil {
 		return fmt.Errorf("start the node: %w", err)
 	}
 	select {
-	case err := <-ready:
-		if err != nil {
-			return err
-		}
+	case err = <-ready:
 	case <-time.After(startDeadline):
-		return fmt.Errorf("the node is not ready after %s", startDeadline)
+		err = fmt.Errorf("the node is not ready after %s", startDeadline)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	_, _ = fmt.Fprintf(n.log, "node ready after %.1f s\n", time.Since(began).Seconds())
 	if n.config, err = clientcmd.BuildConfigFromFlags("", n.Kubeconfig()); err != nil {
@@ -162,6 +132,41 @@ func (n *Node) up(ctx context.Context, programs string) error {
 	n.config.QPS = -1
 	n.client, err = kubernetes.NewForConfig(n.config)
 	return err
+}
+
+// launch starts up.sh, which runs as long as the context. The channel tells when the node is ready, or why it ended.
+func (n *Node) launch(ctx context.Context, programs string) (<-chan error, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(n.scripts, "up.sh"))
+	cmd.Env = append(os.Environ(), "CONTROL="+n.programs, "PROGRAMS="+programs, "TOOLS="+n.tools, "RUN="+n.run)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	// The node ends with this process, however that ends.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // its trap kills the namespaces
+	started, ready := make(chan error, 1), make(chan error, 2)
+	go func() {
+		// The signal comes when the thread that started the process ends.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		defer close(n.ended)
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			if lines.Text() == "ready" {
+				ready <- nil
+			}
+		}
+		err = cmd.Wait()
+		ready <- fmt.Errorf("the node ended: %w\n%s", err, stderr.String())
+	}()
+	return ready, <-started
 }
 
 // pauseImage builds the image of the pods.
