@@ -22,6 +22,7 @@ import (
 // subresource would otherwise leave no trace of the 5.
 type memory struct {
 	defaults policy.Controls
+	now      func() time.Time
 
 	mu   sync.Mutex
 	sets map[types.NamespacedName]*sighting
@@ -50,12 +51,12 @@ type sighting struct {
 // cancellation is a scale-up while a prune was pending.
 type cancellation struct{ from, to, prior int32 }
 
-// maxCounts bounds the memory per set. Beyond it the oldest counts are forgotten,
-// which can only leave a claim in place.
+// maxCounts bounds the memory per set. Beyond it the oldest counts are forgotten, and the
+// gap that they leave is treated as what was not seen.
 const maxCounts = 256
 
 func newMemory(defaults policy.Controls) *memory {
-	return &memory{defaults: defaults, sets: map[types.NamespacedName]*sighting{}, optedOut: map[types.NamespacedName]*appsv1.StatefulSet{}}
+	return &memory{defaults: defaults, now: time.Now, sets: map[types.NamespacedName]*sighting{}, optedOut: map[types.NamespacedName]*appsv1.StatefulSet{}}
 }
 
 // handler notes each object and queues the sets that concern us.
@@ -91,7 +92,11 @@ func (m *memory) note(set *appsv1.StatefulSet) bool {
 		m.sets[key] = s
 	}
 	if s.last == nil || set.Generation > s.last.Generation {
-		s.counts = append(s.counts, policy.Count{Generation: set.Generation, Start: policy.Start(set), Replicas: replicas})
+		count := policy.Count{Generation: set.Generation, Start: policy.Start(set), Replicas: replicas}
+		if s.last != nil {
+			count.At = m.now()
+		}
+		s.counts = append(s.counts, count)
 		s.counts = s.counts[max(0, len(s.counts)-maxCounts):]
 	}
 	if c := m.cancelledBetween(s.last, set); c != nil {

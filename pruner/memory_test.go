@@ -2,6 +2,7 @@ package pruner
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,6 +20,7 @@ var ownKey = types.NamespacedName{Namespace: namespace, Name: "db"}
 // noted is a memory that saw these versions, one after the other.
 func noted(sets ...*appsv1.StatefulSet) *memory {
 	m := newMemory(defaults)
+	m.now = func() time.Time { return epoch }
 	for _, set := range sets {
 		m.note(set)
 	}
@@ -41,9 +43,9 @@ func TestMemoryHoldsEveryCountThatWasSeen(t *testing.T) {
 		want     seen
 	}{
 		"nothing":            {nil, seen{nil, true}},
-		"up and down again":  {[]*appsv1.StatefulSet{at(7, 3), at(8, 5), at(9, 3)}, seen{[]policy.Count{{Generation: 7, Replicas: 3}, {Generation: 8, Replicas: 5}, {Generation: 9, Replicas: 3}}, true}},
+		"up and down again":  {[]*appsv1.StatefulSet{at(7, 3), at(8, 5), at(9, 3)}, seen{[]policy.Count{{Generation: 7, Replicas: 3}, {Generation: 8, Replicas: 5, At: epoch}, {Generation: 9, Replicas: 3, At: epoch}}, true}},
 		"one version twice":  {[]*appsv1.StatefulSet{at(7, 3), at(7, 3, atVersion("101"))}, seen{[]policy.Count{{Generation: 7, Replicas: 3}}, true}},
-		"a moved range":      {[]*appsv1.StatefulSet{at(7, 3), at(8, 3, moved)}, seen{[]policy.Count{{Generation: 7, Replicas: 3}, {Generation: 8, Start: 5, Replicas: 3}}, true}},
+		"a moved range":      {[]*appsv1.StatefulSet{at(7, 3), at(8, 3, moved)}, seen{[]policy.Count{{Generation: 7, Replicas: 3}, {Generation: 8, Start: 5, Replicas: 3, At: epoch}}, true}},
 		"another object":     {[]*appsv1.StatefulSet{at(7, 5, asAnotherObject), at(7, 3)}, seen{[]policy.Count{{Generation: 7, Replicas: 3}}, true}},
 		"an opt-out between": {[]*appsv1.StatefulSet{at(7, 5), at(8, 5, lacking(policy.KeyEnabled)), at(9, 3)}, seen{[]policy.Count{{Generation: 9, Replicas: 3}}, true}},
 	} {
@@ -61,7 +63,7 @@ func TestWhatIsAccountedForIsForgotten(t *testing.T) {
 	m := noted(at(7, 3), at(8, 5), at(9, 3))
 	m.accounted(at(8, 5))
 	counts, first := m.seen(at(9, 3))
-	if diff := cmp.Diff([]policy.Count{{Generation: 9, Replicas: 3}}, counts); diff != "" || first {
+	if diff := cmp.Diff([]policy.Count{{Generation: 9, Replicas: 3, At: epoch}}, counts); diff != "" || first {
 		t.Errorf("first: %v (-want +got):\n%s", first, diff)
 	}
 	m.accounted(at(9, 3, asAnotherObject))

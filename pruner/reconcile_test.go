@@ -166,6 +166,8 @@ func TestReconcileAccountsForWhatItSaw(t *testing.T) {
 	b := func(prior int32, generation int64, window *policy.Window) policy.Bookkeeping {
 		return policy.Bookkeeping{Prior: &prior, Window: window, Record: &policy.Record{UID: ownUID, Generation: generation}}
 	}
+	foundAtStart := b(5, 8, &policy.Window{Target: 3, Since: epoch})
+	foundAtStart.Record.ScaledDownAt = "0001-01-01T00:00:00Z" // since the set was made, which has no time here
 	bare := newSet(3, 3)
 	bare.Annotations = map[string]string{policy.KeyEnabled: "true"}
 	for name, tt := range map[string]struct {
@@ -173,7 +175,7 @@ func TestReconcileAccountsForWhatItSaw(t *testing.T) {
 		want policy.Bookkeeping
 	}{
 		"an object that admission did not see is bound": {bare, b(3, 7, nil)},
-		"a scale-down through the subresource":          {newSet(5, 5, scaledTo(3), atGeneration(8)), b(5, 8, &policy.Window{Target: 3, Since: epoch})},
+		"a scale-down through the subresource":          {newSet(5, 5, scaledTo(3), atGeneration(8)), foundAtStart},
 		"a fence that is long over is taken away":       {newSet(3, 3, with(policy.KeyFence, `{"from":3,"holder":"ffffffff","until":"1999-12-31T23:59:59Z"}`)), b(3, 7, nil)},
 		"a fence that cannot be read is taken away":     {newSet(3, 3, with(policy.KeyFence, "{")), b(3, 7, nil)},
 		"what is malformed is taken away":               {newSet(3, 3, with(policy.KeyTargetReplicas, "x")), b(3, 7, nil)},

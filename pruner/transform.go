@@ -24,7 +24,7 @@ func StripStatefulSet(obj any) (any, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: set.Name, Namespace: set.Namespace, UID: set.UID,
 			ResourceVersion: set.ResourceVersion, Generation: set.Generation,
-			DeletionTimestamp: set.DeletionTimestamp, Annotations: ours(set.Annotations),
+			CreationTimestamp: set.CreationTimestamp, DeletionTimestamp: set.DeletionTimestamp, Annotations: ours(set.Annotations),
 		},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: set.Spec.Replicas, Ordinals: set.Spec.Ordinals,

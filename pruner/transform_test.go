@@ -54,7 +54,7 @@ func TestCacheKeepsWhatIsNeededAndNothingElse(t *testing.T) {
 	want := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "db", Namespace: namespace, UID: ownUID, ResourceVersion: "100", Generation: generation,
-			DeletionTimestamp: &metav1.Time{Time: epoch}, Annotations: annotations,
+			CreationTimestamp: metav1.NewTime(epoch), DeletionTimestamp: &metav1.Time{Time: epoch}, Annotations: annotations,
 		},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: &two, Ordinals: &appsv1.StatefulSetOrdinals{Start: 4}, VolumeClaimTemplates: templates("data", "wal"),

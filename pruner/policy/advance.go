@@ -12,6 +12,9 @@ type Count struct {
 	Generation int64
 	Start      int32
 	Replicas   int32
+	// At is when it was seen for the first time. Zero: nobody knows since when it was so,
+	// as for what a process finds when it starts.
+	At time.Time
 }
 
 // OnCreate is the bookkeeping of a new StatefulSet, whatever its manifest says: a
@@ -44,7 +47,7 @@ func OnUpdate(stored, updated *appsv1.StatefulSet, defaults Controls, now time.T
 	s := step{
 		uid: stored.UID, start: Start(updated), moved: Start(stored) != Start(updated),
 		from: from, to: to,
-		controls: ReadControls(updated.Annotations, defaults), defaults: defaults.DefaultsText(), now: now,
+		controls: ReadControls(updated.Annotations, defaults), defaults: defaults.DefaultsText(), now: now, since: now,
 	}
 	s.generation = b.accountedUpTo(stored, s)
 	s.widened = was.Enabled && s.controls.Widened(was)
@@ -85,11 +88,20 @@ func Observe(set *appsv1.StatefulSet, seen []Count, first bool, defaults Control
 	s := step{
 		uid: set.UID, start: Start(set), generation: set.Generation,
 		controls: ReadControls(set.Annotations, defaults), defaults: defaults.DefaultsText(), now: now, moved: moved,
-		from: counts[0].Replicas,
+		since: set.CreationTimestamp.Time,
+		from:  counts[0].Replicas,
 	}
 	s.restart = b.missed(set, counts, first) || b.otherDefaults(s.defaults)
+	if b.mayHaveBeenZero(set, counts, s) {
+		b = Bookkeeping{Fence: b.Fence, LastPrune: b.LastPrune}
+		counts = counts[len(counts)-1:]
+		s.from = counts[0].Replicas
+	}
 	for _, count := range counts {
 		s.to = count.Replicas
+		if count.At.After(s.since) {
+			s.since = count.At
+		}
 		b = b.advance(s)
 		s.from, s.moved = s.to, false
 	}
@@ -103,8 +115,11 @@ func Observe(set *appsv1.StatefulSet, seen []Count, first bool, defaults Control
 // ordinals that the set has now; the last is the object's own. Counts from before a
 // move of the range say nothing on this one, be it that it moved away and back.
 func (b Bookkeeping) unaccounted(set *appsv1.StatefulSet, seen []Count) (counts []Count, moved bool) {
+	own := Count{Generation: set.Generation, Start: Start(set), Replicas: *set.Spec.Replicas}
 	for _, c := range seen {
 		switch {
+		case c == Count{c.Generation, own.Start, own.Replicas, c.At} && c.Generation == own.Generation:
+			own.At = c.At
 		case c.Generation >= set.Generation, b.Bound(set) && c.Generation <= b.Record.Generation:
 		case c.Start != Start(set):
 			counts, moved = nil, true
@@ -112,7 +127,7 @@ func (b Bookkeeping) unaccounted(set *appsv1.StatefulSet, seen []Count) (counts 
 			counts = append(counts, c)
 		}
 	}
-	return append(counts, Count{Generation: set.Generation, Start: Start(set), Replicas: *set.Spec.Replicas}), moved
+	return append(counts, own), moved
 }
 
 // step is one change of a StatefulSet, as far as the bookkeeping is concerned.
@@ -127,6 +142,8 @@ type step struct {
 	restart    bool   // a running undo window starts again
 	widened    bool   // a control lets more go than before
 	now        time.Time
+	// since is the earliest moment at which the step may have happened.
+	since time.Time
 }
 
 // advance is the one place where the rules of bookkeeping stand.
@@ -142,22 +159,25 @@ func (b Bookkeeping) advance(s step) Bookkeeping {
 	}
 	prior = max(prior, s.to)
 	b.Prior = &prior
-	b.Record = &Record{UID: s.uid, Start: s.start, Generation: s.generation, ScaledDownAt: b.firstDown(running)}
+	b.Record = &Record{UID: s.uid, Start: s.start, Generation: s.generation, ScaledDownAt: b.firstDown(s, running)}
 	if b.Window != nil {
 		b.Record.Defaults = s.defaults
 	}
 	return b
 }
 
-// firstDown is when the first of the scale-downs that are pending happened, if that was
-// before the window began.
-func (b Bookkeeping) firstDown(running *Window) string {
-	if b.Window == nil || running == nil {
+// firstDown is the earliest moment at which the first of the scale-downs that are pending
+// may have happened, if that was before the window began.
+func (b Bookkeeping) firstDown(s step, running *Window) string {
+	if b.Window == nil {
 		return ""
 	}
-	first := b.Record.ScaledDownAt
-	if first == "" {
+	first := formatTime(s.since)
+	if running != nil {
 		first = formatTime(running.Since)
+		if b.Record.ScaledDownAt != "" {
+			first = b.Record.ScaledDownAt
+		}
 	}
 	if first == formatTime(b.Window.Since) {
 		return ""
@@ -210,6 +230,30 @@ func (b Bookkeeping) missed(set *appsv1.StatefulSet, counts []Count, first bool)
 	if first || last > set.Generation {
 		return last != set.Generation
 	}
+	for _, c := range counts {
+		if c.Generation > last+1 {
+			return true
+		}
+		last = c.Generation
+	}
+	return false
+}
+
+// mayHaveBeenZero says whether the set may have passed through zero, where everything was
+// kept, without anybody noticing: claims that were in use before must then stay. It is so
+// when changes were not seen one by one and the count is now below what is accounted for.
+func (b Bookkeeping) mayHaveBeenZero(set *appsv1.StatefulSet, counts []Count, s step) bool {
+	if s.controls.PruneAtZero || s.moved || !b.Bound(set) || b.Record.Start != Start(set) {
+		return false
+	}
+	inUse := *b.Prior
+	if b.Window != nil {
+		inUse = b.Window.Target // the rest was given up before
+	}
+	if *set.Spec.Replicas >= inUse {
+		return false
+	}
+	last := b.Record.Generation
 	for _, c := range counts {
 		if c.Generation > last+1 {
 			return true

@@ -40,8 +40,9 @@ type Record struct {
 	Start int32     `json:"start"`
 	// Generation is the metadata.generation up to which changes are accounted for.
 	Generation int64 `json:"generation"`
-	// ScaledDownAt is when the first of the scale-downs that are pending happened, RFC
-	// 3339, if the window has begun again since: a claim that somebody restored in
+	// ScaledDownAt is the earliest moment at which the first of the scale-downs that are
+	// pending may have happened, RFC 3339, if it is not that at which the window began: it
+	// was noticed later, or the window has begun again. A claim that somebody restored in
 	// between must not look like one of those that were left behind.
 	ScaledDownAt string `json:"scaledDownAt,omitempty"`
 	// Defaults are the cluster-wide defaults for which the window runs (DefaultsText).
@@ -147,8 +148,8 @@ func (b Bookkeeping) Completed(replicas int32, summary Summary) (Bookkeeping, er
 // formatTime is the one form in which times are written.
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// FirstScaledDownAt is when the first of the scale-downs that are pending happened, or
-// else when the window began.
+// FirstScaledDownAt is the earliest moment at which the first of the scale-downs that are
+// pending may have happened.
 func (b Bookkeeping) FirstScaledDownAt() time.Time {
 	if b.Record != nil {
 		if first, ok := readTime(b.Record.ScaledDownAt); ok {

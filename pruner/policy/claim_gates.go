@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -91,31 +92,40 @@ func gateTerminating(_ Plan, _ Snapshot, v Verdict) *finding {
 }
 
 // gateCreatedSince keeps a claim that somebody restored or made by hand after the
-// scale-down. Both times are in whole seconds; equal ones are the set's own doing,
-// as are claims that the StatefulSet controller made a moment later, still acting on
-// the older count.
+// scale-down, or may have: times are in whole seconds, and an equal one counts as later.
+// What the StatefulSet controller made is the set's own, also a moment after the
+// scale-down, when it still acts on the older count.
 func gateCreatedSince(p Plan, _ Snapshot, v Verdict) *finding {
-	since := p.Bookkeeping.Window.Since
 	created := v.Claim.CreationTimestamp.Time
-	if p.Controls.Scope == ScopeAll || !created.After(p.Bookkeeping.FirstScaledDownAt()) {
+	if p.Controls.Scope == ScopeAll || created.Before(p.Bookkeeping.FirstScaledDownAt()) {
 		return nil
 	}
-	if !created.After(since.Add(controllerLag)) && madeByController(v.Claim) {
+	if !created.After(p.Bookkeeping.Window.Since.Add(controllerLag)) && madeByController(v.Claim) {
 		return nil
 	}
 	return &finding{Keep, ReasonCreatedSince, "", "created at " + created.UTC().Format(time.RFC3339) + ", after the scale-down"}
 }
 
-// madeByController says whether everything in the claim outside its status was
-// written by the controller manager. A restored claim names the tool that restored it.
+// madeByController says whether the controller manager created the claim: it owns what
+// can only be set at the creation, and since then. A restored claim names the tool that
+// restored it, or carries the fields of its former life, whose time is that of then.
 func madeByController(claim *corev1.PersistentVolumeClaim) bool {
 	for i := range claim.ManagedFields {
 		f := &claim.ManagedFields[i]
-		if f.Subresource == "" && f.Manager != "kube-controller-manager" {
+		if f.FieldsV1 == nil || f.Subresource != "" || f.Operation != metav1.ManagedFieldsOperationUpdate {
+			continue
+		}
+		var fields struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) != nil {
 			return false
 		}
+		if _, creator := fields.Spec["f:accessModes"]; creator {
+			return f.Manager == "kube-controller-manager" && f.Time != nil && !f.Time.Before(&claim.CreationTimestamp)
+		}
 	}
-	return len(claim.ManagedFields) > 0
+	return false
 }
 
 func gatePod(p Plan, s Snapshot, v Verdict) *finding {

@@ -93,7 +93,13 @@ func madeAt(when time.Time, managers ...string) claimOption {
 	return func(c *corev1.PersistentVolumeClaim) {
 		c.CreationTimestamp = metav1.NewTime(when)
 		for _, m := range managers {
-			c.ManagedFields = append(c.ManagedFields, metav1.ManagedFieldsEntry{Manager: m})
+			fields := `{"f:metadata":{"f:annotations":{}}}`
+			if len(c.ManagedFields) == 0 { // the first made it
+				fields = `{"f:spec":{"f:accessModes":{},"f:resources":{}}}`
+			}
+			c.ManagedFields = append(c.ManagedFields, metav1.ManagedFieldsEntry{
+				Manager: m, Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: when}, FieldsV1: metav1.NewFieldsV1(fields),
+			})
 		}
 	}
 }
@@ -246,16 +252,22 @@ func TestClaimMadeSinceTheScaleDown(t *testing.T) {
 	}
 	later := earlier.Add
 	for name, tt := range map[string]gateCase{
-		"in the same second":                      {claim: []claimOption{madeAt(earlier)}, want: deleted},
-		"a second later, by a user":               {claim: []claimOption{madeAt(later(time.Second), "kubectl-create")}, want: kept(later(time.Second))},
-		"a second later, by nobody known":         {claim: []claimOption{madeAt(later(time.Second))}, want: kept(later(time.Second))},
-		"a minute later, by a restore":            {claim: []claimOption{madeAt(later(time.Minute), "velero")}, want: kept(later(time.Minute))},
-		"a moment later, by the controller":       {claim: []claimOption{madeAt(later(5*time.Second), controller)}, want: deleted},
-		"and bound by somebody else since":        {claim: []claimOption{madeAt(later(time.Second), controller), statusBy("csi-provisioner")}, want: deleted},
-		"a moment later, and touched by a user":   {claim: []claimOption{madeAt(later(time.Second), controller, "kubectl-edit")}, want: kept(later(time.Second))},
-		"by the controller, but long after":       {claim: []claimOption{madeAt(later(6*time.Second), controller)}, want: kept(later(6 * time.Second))},
-		"with scope all it counts for nothing":    {set: []setOption{with(policy.KeyScope, "all")}, claim: []claimOption{madeAt(later(time.Minute), "velero")}, want: deleted},
-		"its status alone says nothing of a user": {claim: []claimOption{madeAt(later(time.Second)), statusBy(controller)}, want: deleted},
+		"a second before":                       {claim: []claimOption{madeAt(later(-time.Second), "kubectl-create")}, want: deleted},
+		"in the same second, by a user":         {claim: []claimOption{madeAt(earlier, "kubectl-create")}, want: kept(earlier)},
+		"in the same second, by nobody known":   {claim: []claimOption{madeAt(earlier)}, want: kept(earlier)},
+		"in the same second, by the controller": {claim: []claimOption{madeAt(earlier, controller)}, want: deleted},
+		"restored with the fields of its former life": {claim: []claimOption{madeAt(later(-time.Hour), controller), func(c *corev1.PersistentVolumeClaim) {
+			c.CreationTimestamp = metav1.NewTime(later(time.Second))
+		}}, want: kept(later(time.Second))},
+		"a second later, by a user":             {claim: []claimOption{madeAt(later(time.Second), "kubectl-create")}, want: kept(later(time.Second))},
+		"a second later, by nobody known":       {claim: []claimOption{madeAt(later(time.Second))}, want: kept(later(time.Second))},
+		"a minute later, by a restore":          {claim: []claimOption{madeAt(later(time.Minute), "velero")}, want: kept(later(time.Minute))},
+		"a moment later, by the controller":     {claim: []claimOption{madeAt(later(5*time.Second), controller)}, want: deleted},
+		"and bound by somebody else since":      {claim: []claimOption{madeAt(later(time.Second), controller), statusBy("csi-provisioner")}, want: deleted},
+		"a moment later, and touched by a user": {claim: []claimOption{madeAt(later(time.Second), controller, "kubectl-edit")}, want: deleted},
+		"by the controller, but long after":     {claim: []claimOption{madeAt(later(6*time.Second), controller)}, want: kept(later(6 * time.Second))},
+		"with scope all it counts for nothing":  {set: []setOption{with(policy.KeyScope, "all")}, claim: []claimOption{madeAt(later(time.Minute), "velero")}, want: deleted},
+		"whose status it wrote says nothing":    {claim: []claimOption{madeAt(later(time.Second)), statusBy(controller)}, want: kept(later(time.Second))},
 	} {
 		t.Run(name, tt.check)
 	}

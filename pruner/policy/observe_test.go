@@ -2,9 +2,11 @@ package policy_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
@@ -25,11 +27,15 @@ func (l look) check(t *testing.T) {
 
 const first, again = true, false
 
+func made(when time.Time) setOption {
+	return func(s *appsv1.StatefulSet) { s.CreationTimestamp = metav1.NewTime(when) }
+}
+
 // counted are replica counts, seen at one generation after the other.
 func counted(generation int64, replicas ...int32) []policy.Count {
 	var counts []policy.Count
 	for i, n := range replicas {
-		counts = append(counts, policy.Count{Generation: generation + int64(i), Replicas: n})
+		counts = append(counts, policy.Count{Generation: generation + int64(i), Replicas: n, At: now})
 	}
 	return counts
 }
@@ -44,7 +50,7 @@ func TestObserveAtFirstSight(t *testing.T) {
 		"a record without a count arms nothing":                    {newSet(2, remembering(policy.Bookkeeping{Record: idle(2).Record})), nil, first, idle(2)},
 		"a scale-down seen since the opt-in is accounted for":      {newSet(3, remembering(unbound(5))), counted(6, 5, 3), first, pending(5, 3, thisSec)},
 		"a scale-up seen since the opt-in is accounted for":        {newSet(5, remembering(unbound(3))), counted(6, 3, 5), first, idle(5)},
-		"scope all gives older orphans a window":                   {newSet(3, all), nil, first, pending(3, 3, thisSec)},
+		"scope all gives older orphans a window":                   {newSet(3, all), nil, first, pending(3, 3, thisSec, downSince(time.Time{}))},
 		"scope all with a record that holds gives none":            {newSet(3, all, remembering(idle(3))), nil, first, idle(3)},
 		"without a count what is stored stays":                     {newSet(3, noReplicas, remembering(pending(5, 3, earlier))), nil, first, pending(5, 3, earlier)},
 		"a fence and the last summary are carried along":           {newSet(3, remembering(policy.Bookkeeping{Fence: `{"from":3}`, LastPrune: `{"claims":2}`})), nil, first, idle(3, fenced, pruned)},
@@ -56,6 +62,29 @@ func TestObserveAtFirstSight(t *testing.T) {
 
 func TestObserveScaling(t *testing.T) {
 	for name, tt := range map[string]look{
+		"a scale-down that was noticed late may be as old as the set": {
+			newSet(3, atGeneration(8), remembering(idle(5)), made(earlier)), nil, first, pending(5, 3, thisSec, upTo(8), downSince(earlier)),
+		},
+		"one that could not be stored for a while is as old as it was seen": {
+			newSet(3, atGeneration(8), remembering(idle(5)), made(earlier)),
+			[]policy.Count{{Generation: 8, Replicas: 3, At: earlier.Add(time.Minute)}}, again,
+			pending(5, 3, thisSec, upTo(8), downSince(earlier.Add(time.Minute))),
+		},
+		"of two unseen changes one may have been to zero, where everything is kept": {
+			newSet(1, atGeneration(9), remembering(idle(3))), nil, first, idle(1, upTo(9)),
+		},
+		"also when some of them were seen": {
+			newSet(1, atGeneration(300), remembering(idle(3))), counted(299, 2, 1), again, idle(1, upTo(300)),
+		},
+		"also when a window is running, for what it does not cover": {
+			newSet(1, atGeneration(9), remembering(pending(5, 3, earlier))), nil, first, idle(1, upTo(9)),
+		},
+		"what the window covers was given up before": {
+			newSet(3, atGeneration(9), remembering(pending(5, 3, earlier))), nil, first, pending(5, 3, thisSec, upTo(9), downSince(earlier)),
+		},
+		"where nothing is kept at zero it does not matter": {
+			newSet(1, with(policy.KeyScaleToZero, "prune"), atGeneration(9), remembering(idle(3)), made(earlier)), nil, first, pending(3, 1, thisSec, upTo(9), downSince(earlier)),
+		},
 		"a scale-down through the subresource opens a window": {
 			newSet(3, atGeneration(8), remembering(idle(5))), counted(8, 3), again, pending(5, 3, thisSec, upTo(8)),
 		},

@@ -66,7 +66,7 @@ func speaksFor(plan policy.Plan, s policy.Snapshot, claim *corev1.PersistentVolu
 	}), "its pod is there")
 	why.ofTheClaim(claim)
 	scaledDown := plan.Controls.Scope != policy.ScopeAll
-	why.add(scaledDown && claim.CreationTimestamp.After(plan.Bookkeeping.Window.Since), "it was made since")
+	why.add(scaledDown && !claim.CreationTimestamp.Time.Before(plan.Bookkeeping.Window.Since), "it was made since")
 	return why
 }
 
