@@ -68,10 +68,10 @@ func (v *validator) Handle(ctx context.Context, req admission.Request) admission
 // refuseStale refuses an update that would pick up old volumes. Not knowing refuses.
 func (v *validator) refuseStale(ctx context.Context, stored, updated *appsv1.StatefulSet) *admission.Response {
 	to, ok := policy.Replicas(updated)
-	if !ok || policy.Start(stored) != policy.Start(updated) {
-		return nil // of another range nothing is known
+	if !ok {
+		return nil
 	}
-	old, err := v.stale.find(ctx, stored, updated.Annotations, to)
+	old, err := v.stale.find(ctx, stored, updated.Annotations, ordinals{policy.Start(updated), to})
 	if err != nil {
 		resp := admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("%s, try again: %w", unknownStale, err))
 		return &resp

@@ -51,7 +51,7 @@ func (s *scaler) Handle(ctx context.Context, req admission.Request) admission.Re
 	if refusal := s.gate.hold(ctx, c, policy.ReadFence(set.Annotations)); refusal != nil {
 		return *refusal
 	}
-	old, err := s.stale.find(ctx, set, set.Annotations, to.Spec.Replicas)
+	old, err := s.stale.find(ctx, set, set.Annotations, ordinals{policy.Start(set), to.Spec.Replicas})
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Old volumes not looked for; allowed")
 		return admission.Allowed("").WithWarnings(unknownStale + "; scaled all the same")

@@ -44,19 +44,34 @@ func (o oldVolumes) refusal() *admission.Response {
 	return &resp
 }
 
-// find finds the old volumes that a scale-up of the stored set to so many replicas meets.
-// annotations are those that hold after the request. An error means that it could not be
+// ordinals are a range: so many from start on.
+type ordinals struct{ start, replicas int32 }
+
+// within says whether o adds nothing to p.
+func (o ordinals) within(p ordinals) bool {
+	return o.start >= p.start && int64(o.start)+int64(o.replicas) <= int64(p.start)+int64(p.replicas)
+}
+
+func (o ordinals) contains(ordinal int64) bool {
+	return ordinal >= int64(o.start) && ordinal < int64(o.start)+int64(o.replicas)
+}
+
+// find finds the old volumes that the stored set meets when it gets these ordinals, by a
+// scale-up or by a move of its range. annotations are those that hold after the request. An error means that it could not be
 // told.
-func (g *staleGuard) find(ctx context.Context, stored *appsv1.StatefulSet, annotations map[string]string, to int32) (oldVolumes, error) {
+func (g *staleGuard) find(ctx context.Context, stored *appsv1.StatefulSet, annotations map[string]string, next ordinals) (oldVolumes, error) {
 	controls := policy.ReadControls(annotations, g.defaults)
 	from, ok := policy.Replicas(stored)
-	if !controls.Enabled || !controls.ForbidStale || !ok || to <= from {
+	if !controls.Enabled || !controls.ForbidStale || !ok || next.within(ordinals{policy.Start(stored), from}) {
 		return oldVolumes{}, nil
+	}
+	if controls.DryRun {
+		return oldVolumes{}, nil // they will never be deleted: nobody could ever scale up
 	}
 	plan := policy.NewPlan(stored, g.defaults)
 	plan.Controls = controls
 	// A scale-down a moment ago may not be accounted for yet.
-	plan.Bookkeeping = policy.Observe(stored, nil, false, g.defaults, g.now())
+	plan.Bookkeeping = policy.Observe(stored, unseen(stored, from), false, g.defaults, g.now())
 	if hold := plan.SetGates(stored.UID, g.now()); hold != nil && hold.Decision == policy.Keep {
 		return oldVolumes{}, nil // what is kept for good may be used again
 	}
@@ -66,13 +81,30 @@ func (g *staleGuard) find(ctx context.Context, stored *appsv1.StatefulSet, annot
 	if err != nil {
 		return oldVolumes{}, err
 	}
-	return oldOnes(plan.Verdicts(snapshot), int64(policy.Start(stored))+int64(to)), nil
+	return oldOnes(plan.Verdicts(snapshot), next), nil
 }
 
-// oldOnes are those below the end of the new range that will be deleted.
-func oldOnes(verdicts []policy.Verdict, end int64) (found oldVolumes) {
+// mostUnseen bounds how many changes are made up.
+const mostUnseen = 1000
+
+// unseen are the changes of a set that are not accounted for, as if all had been to the
+// present count: whether it was zero in between only the pruner knows, and until it has
+// said so old volumes are taken for old.
+func unseen(stored *appsv1.StatefulSet, replicas int32) (counts []policy.Count) {
+	b := policy.ReadBookkeeping(stored.Annotations)
+	if !b.Bound(stored) {
+		return nil
+	}
+	for g := max(b.Record.Generation+1, stored.Generation-mostUnseen); g < stored.Generation; g++ {
+		counts = append(counts, policy.Count{Generation: g, Start: policy.Start(stored), Replicas: replicas})
+	}
+	return counts
+}
+
+// oldOnes are those in the new range that will be deleted.
+func oldOnes(verdicts []policy.Verdict, next ordinals) (found oldVolumes) {
 	for _, v := range verdicts {
-		if v.Ordinal >= end || v.Decision == policy.Keep {
+		if !next.contains(v.Ordinal) || v.Decision == policy.Keep {
 			continue
 		}
 		found.names = append(found.names, v.Claim.Name)

@@ -16,12 +16,16 @@ import (
 	"github.com/pvc-pruner/pvc-pruner/webhook"
 )
 
-// withClaims adds claims of the set, made before the scale-down.
+// withClaims adds claims of the set, made by the StatefulSet controller before the scale-down.
 func withClaims(t *testing.T, h *hooks, change func(*corev1.PersistentVolumeClaim), names ...string) {
 	t.Helper()
 	for _, name := range names {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: metav1.NamespaceDefault, CreationTimestamp: metav1.NewTime(now.Add(-24 * 3600e9)),
+			ManagedFields: []metav1.ManagedFieldsEntry{{
+				Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate,
+				Time: &metav1.Time{Time: now.Add(-24 * 3600e9)}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:accessModes":{}}}`),
+			}},
 		}}
 		if change != nil {
 			change(claim)
@@ -43,17 +47,18 @@ func TestScaleUpOntoOldVolumesIsRefusedWhereTheSetForbidsIt(t *testing.T) {
 		to     int32
 		want   string
 	}{
-		"back up":                        {pending(5, 3, "stale-volumes", "forbid"), both, nil, 5, stays},
-		"back up in part":                {pending(5, 3, "stale-volumes", "forbid"), both, nil, 4, strings.ReplaceAll(stays, ", data-db-4", "")},
-		"before the pruner saw it":       {scaled(settled(5, "stale-volumes", "forbid"), 3), both, nil, 5, stays},
-		"when they are gone":             {pending(5, 3, "stale-volumes", "forbid"), nil, nil, 5, ""},
-		"further down":                   {pending(5, 3, "stale-volumes", "forbid"), both, nil, 2, ""},
-		"volumes that are kept":          {pending(5, 3, "stale-volumes", "forbid"), both, keep, 5, ""},
-		"volumes that were never scaled": {settled(3, "stale-volumes", "forbid"), both, nil, 5, ""},
-		"volumes that are reused":        {pending(5, 3), both, nil, 5, ""},
-		"a set that was scaled to zero":  {pending(5, 0, "stale-volumes", "forbid"), both, nil, 5, ""},
-		"a set that is paused":           {pending(5, 3, "stale-volumes", "forbid", "paused", "true"), both, nil, 5, ""},
-		"a set that is not opted in":     {without(pending(5, 3, "stale-volumes", "forbid"), "enabled"), both, nil, 5, ""},
+		"back up":                             {pending(5, 3, "stale-volumes", "forbid"), both, nil, 5, stays},
+		"back up in part":                     {pending(5, 3, "stale-volumes", "forbid"), both, nil, 4, strings.ReplaceAll(stays, ", data-db-4", "")},
+		"before the pruner saw it":            {scaled(settled(5, "stale-volumes", "forbid"), 3), both, nil, 5, stays},
+		"when they are gone":                  {pending(5, 3, "stale-volumes", "forbid"), nil, nil, 5, ""},
+		"further down":                        {pending(5, 3, "stale-volumes", "forbid"), both, nil, 2, ""},
+		"volumes that are kept":               {pending(5, 3, "stale-volumes", "forbid"), both, keep, 5, ""},
+		"volumes that were never scaled":      {settled(3, "stale-volumes", "forbid"), both, nil, 5, ""},
+		"volumes that are reused":             {pending(5, 3), both, nil, 5, ""},
+		"a set that was scaled to zero":       {pending(5, 0, "stale-volumes", "forbid"), both, nil, 5, ""},
+		"in dry run, where nothing ever goes": {pending(5, 3, "stale-volumes", "forbid", "dry-run", "true"), both, nil, 5, ""},
+		"a set that is paused":                {pending(5, 3, "stale-volumes", "forbid", "paused", "true"), both, nil, 5, ""},
+		"a set that is not opted in":          {without(pending(5, 3, "stale-volumes", "forbid"), "enabled"), both, nil, 5, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHooks(t)

@@ -26,7 +26,7 @@ func setWarnings(stored *appsv1.StatefulSet, after policy.Plan, defaults policy.
 		return nil
 	}
 	warnings := controlWarnings(before, after)
-	if w := cancelled(before, after); w != "" {
+	if w := cancelled(before, after, now); w != "" {
 		warnings = append(warnings, w)
 	}
 	if w := tooLate(before, after, now); w != "" {
@@ -78,7 +78,7 @@ func unknownTemplates(p policy.Plan) []string {
 }
 
 // cancelled says which claims a change keeps that were about to be deleted.
-func cancelled(before, after policy.Plan) string {
+func cancelled(before, after policy.Plan, now time.Time) string {
 	if !deletes(before) || policy.BuiltInDeletes(before.Set) {
 		return ""
 	}
@@ -95,7 +95,11 @@ func cancelled(before, after policy.Plan) string {
 	if after.Controls.Enabled && after.Controls.Paused {
 		return "" // put off, as the outlook says
 	}
-	return fit("pvc-pruner will not delete ", names, total, " any more")
+	rest := " any more"
+	if due, ok := before.Due(); ok && !now.Before(due) {
+		rest += ", as far as they are not being deleted already"
+	}
+	return fit("pvc-pruner will not delete ", names, total, rest)
 }
 
 // justNow is how long after a prune somebody who scales up may believe that it undoes it.

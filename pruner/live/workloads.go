@@ -14,12 +14,13 @@ import (
 )
 
 // Workloads lists what may make pods of its own accord later: CronJobs, Jobs that are not
-// finished, Deployments, DaemonSets and ReplicaSets. An error means that nothing can be
+// finished, Deployments, DaemonSets, ReplicaSets and
+// ReplicationControllers. An error means that nothing can be
 // judged.
 func Workloads(ctx context.Context, client kubernetes.Interface, namespace string) ([]policy.Workload, error) {
 	var all []policy.Workload
 	for _, list := range []func(context.Context, kubernetes.Interface, string) ([]policy.Workload, string, error){
-		cronJobs, jobs, deployments, daemonSets, replicaSets,
+		cronJobs, jobs, deployments, daemonSets, replicaSets, replicationControllers,
 	} {
 		some, next, err := list(ctx, client, namespace)
 		if err != nil {
@@ -97,6 +98,19 @@ func replicaSets(ctx context.Context, client kubernetes.Interface, namespace str
 	for i := range list.Items {
 		if !superseded(&list.Items[i]) {
 			found = append(found, policy.Workload{Kind: "ReplicaSet", Name: list.Items[i].Name, Pod: list.Items[i].Spec.Template.Spec})
+		}
+	}
+	return found, list.Continue, nil
+}
+
+func replicationControllers(ctx context.Context, client kubernetes.Interface, namespace string) (found []policy.Workload, next string, err error) {
+	list, err := client.CoreV1().ReplicationControllers(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, "", fmt.Errorf("list ReplicationControllers: %w", err)
+	}
+	for i := range list.Items {
+		if template := list.Items[i].Spec.Template; template != nil {
+			found = append(found, policy.Workload{Kind: "ReplicationController", Name: list.Items[i].Name, Pod: template.Spec})
 		}
 	}
 	return found, list.Continue, nil

@@ -3,7 +3,9 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -34,12 +36,21 @@ var claimGates = [...]func(Plan, Snapshot, Verdict) *finding{
 	gatePod, gateInUse, gateClone, gateSnapshot, gateSnapshotUnderWay, gateWorkload, gateBuiltIn, gateSnapshotTaken,
 }
 
+// gateKeepAnnotation keeps a claim that carries any mark of ours but keep: "false".
+// Whoever wrote another key, or a label, wanted something for this claim: most likely
+// that it stays.
 func gateKeepAnnotation(_ Plan, _ Snapshot, v Verdict) *finding {
-	value, ok := v.Claim.Annotations[KeyKeep]
-	if !ok || value == "false" {
-		return nil
+	for _, key := range slices.Sorted(maps.Keys(v.Claim.Annotations)) {
+		if value := v.Claim.Annotations[key]; strings.HasPrefix(key, Prefix) && (key != KeyKeep || value != "false") {
+			return &finding{Keep, ReasonKeepAnnotation, "", fmt.Sprintf("keep: annotated %s=%q", key, value)}
+		}
 	}
-	return &finding{Keep, ReasonKeepAnnotation, "", fmt.Sprintf("keep: annotated %s=%q", KeyKeep, value)}
+	for _, key := range slices.Sorted(maps.Keys(v.Claim.Labels)) {
+		if strings.HasPrefix(key, Prefix) {
+			return &finding{Keep, ReasonKeepAnnotation, "", fmt.Sprintf("keep: labelled %s=%q", key, v.Claim.Labels[key])}
+		}
+	}
+	return nil
 }
 
 func gateTemplate(p Plan, _ Snapshot, v Verdict) *finding {
@@ -188,13 +199,15 @@ func gateClone(p Plan, s Snapshot, v Verdict) *finding {
 	return nil
 }
 
+// clonedFrom says whether clone is filled from the claim source in namespace; "" for any
+// namespace, where it is not known: that can only keep a claim.
 func clonedFrom(clone *corev1.PersistentVolumeClaim, source, namespace string) bool {
 	const kind = "PersistentVolumeClaim"
 	if d := clone.Spec.DataSource; d != nil && d.Kind == kind && d.Name == source {
 		return true
 	}
 	d := clone.Spec.DataSourceRef
-	return d != nil && d.Kind == kind && d.Name == source && (d.Namespace == nil || *d.Namespace == namespace)
+	return d != nil && d.Kind == kind && d.Name == source && (d.Namespace == nil || *d.Namespace == namespace || namespace == "")
 }
 
 func gateSnapshot(_ Plan, _ Snapshot, v Verdict) *finding {

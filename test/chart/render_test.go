@@ -140,6 +140,7 @@ func TestRightsAreTheLeast(t *testing.T) {
 		rule("", "pods", "list"),
 		rule("apps", "deployments daemonsets replicasets", "list"),
 		rule("batch", "cronjobs jobs", "list"),
+		rule("", "replicationcontrollers", "list"),
 		rule("events.k8s.io", "events", "create"),
 		rule("", "persistentvolumes", "get"),
 		rule("authorization.k8s.io", "subjectaccessreviews", "create"),

@@ -239,6 +239,9 @@ matchConditions:
 - apiGroups: [batch]
   resources: [cronjobs, jobs]
   verbs: [list]
+- apiGroups: [""]
+  resources: [replicationcontrollers]
+  verbs: [list]
 {{- end }}
 {{- if .Values.snapshots.enabled }}
 # To take VolumeSnapshots, and to see those that others take (--snapshots).
