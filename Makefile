@@ -34,6 +34,10 @@ e2e: control-plane ## Run the scripts; SCRIPTS=dir runs those of another folder,
 	@E2E_SCRIPTS=$(if $(SCRIPTS),$(abspath $(SCRIPTS))) go test ./test/e2e -count=1 -timeout=30m -v \
 		$(if $(RUN),-run='TestScripts/(parallel|serial)/.*$(RUN)',-run='TestScripts')
 
+.PHONY: e2e-install
+e2e-install: control-plane ## Build the image, install the chart by helm on a real node, and use it; needs root and Debian; ROUNDS, RUN
+	@INSTALLATION=required go test ./test/installation -count=1 -timeout=30m -v $(if $(RUN),-run='$(RUN)')
+
 .PHONY: soak
 soak: control-plane ## Scale sets at random under an observer's eyes; ROUNDS, SETS, DURATION, SEED; NOFENCE=1 must find violations
 	@go run ./test/soak $(if $(ROUNDS),-rounds=$(ROUNDS)) $(if $(SETS),-sets=$(SETS)) $(if $(DURATION),-duration=$(DURATION)) \

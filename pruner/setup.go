@@ -36,7 +36,7 @@ type Options struct {
 	// Defaults hold where a StatefulSet has no annotation of its own.
 	Defaults policy.Controls
 	// ConsiderWorkloads keeps claims that the pod template of a CronJob, Job, Deployment,
-	// DaemonSet or ReplicaSet names. It needs the right to list those.
+	// DaemonSet, ReplicaSet or ReplicationController names. It needs the right to list those.
 	ConsiderWorkloads bool
 	// Snapshots takes VolumeSnapshots, and sees those of others. nil: none are taken, and
 	// the claims of sets that ask for them stay.

@@ -103,6 +103,7 @@ func parseOptions(args []string, env func(string) (string, bool), out io.Writer)
 	if err := fromEnvironment(fs, env); err != nil {
 		return o, err
 	}
+	o.defaults.IgnoreWorkloads = !o.considerWorkloads
 	return o, o.validate()
 }
 
@@ -125,7 +126,7 @@ func (o *options) register(fs *pflag.FlagSet) {
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics, plain HTTP; 0 turns it off")
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz, plain HTTP; 0 turns it off")
 	fs.DurationVar(&o.fenceMargin, "fence-margin", policy.FenceMargin, "nothing is deleted in this last part of the minute for which a scale-up can be held; raise it where clocks differ by more than a few seconds; 5s to 50s")
-	fs.BoolVar(&o.considerWorkloads, "consider-workloads", true, "keep claims that the pod template of a CronJob, Job, Deployment, DaemonSet or ReplicaSet names; false where pvc-pruner has no right to list those")
+	fs.BoolVar(&o.considerWorkloads, "consider-workloads", true, "keep claims that the pod template of a CronJob, Job, Deployment, DaemonSet, ReplicaSet or ReplicationController names; false where pvc-pruner has no right to list those")
 	fs.BoolVar(&o.defaults.Snapshots, "snapshots", false, "take VolumeSnapshots for StatefulSets that ask for them, and wait for those that others take; needs the right to list and create VolumeSnapshots")
 	fs.IntVar(&o.workers, "workers", 16, "`number` of StatefulSets pruned at once")
 	fs.Float32Var(&o.qps, "kube-api-qps", 50, "requests per second to the API server, on average")

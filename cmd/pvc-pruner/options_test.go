@@ -64,7 +64,7 @@ func TestOptions(t *testing.T) {
 				kubeconfig: "/k", namespace: "ours", watchNamespaces: []string{"t", "u"}, check: "t", lease: "l", caDuration: 3 * time.Minute, certDuration: time.Minute,
 				defaults: policy.Controls{
 					Delay: 36 * time.Hour, Scope: policy.ScopeAll, PruneAtZero: true, ForbidStale: true, Templates: []string{"data", "wal"},
-					SnapshotClass: "csi", Snapshots: true, Paused: true, DryRun: true,
+					SnapshotClass: "csi", Snapshots: true, IgnoreWorkloads: true, Paused: true, DryRun: true,
 				}, webhook: true, webhookPort: 10250,
 				webhookConfiguration: "a.b", certDir: "/c", selfSigned: true, certHosts: []string{"a", "b"}, metricsAddress: "127.0.0.1:1",
 				healthAddress: "[::1]:2", fenceMargin: 20 * time.Second, workers: 1, qps: 0.5, burst: 1, logLevel: "debug", logFormat: "console",

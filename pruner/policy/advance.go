@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -47,7 +48,7 @@ func OnUpdate(stored, updated *appsv1.StatefulSet, defaults Controls, now time.T
 	s := step{
 		uid: stored.UID, start: Start(updated), moved: Start(stored) != Start(updated),
 		from: from, to: to,
-		controls: ReadControls(updated.Annotations, defaults), defaults: defaults.DefaultsText(), now: now, since: now,
+		controls: ReadControls(updated.Annotations, defaults), defaults: conditions(updated, defaults), now: now, since: now,
 	}
 	s.generation = b.accountedUpTo(stored, s)
 	s.widened = was.Enabled && s.controls.Widened(was)
@@ -87,7 +88,7 @@ func Observe(set *appsv1.StatefulSet, seen []Count, first bool, defaults Control
 	counts, moved := b.unaccounted(set, seen)
 	s := step{
 		uid: set.UID, start: Start(set), generation: set.Generation,
-		controls: ReadControls(set.Annotations, defaults), defaults: defaults.DefaultsText(), now: now, moved: moved,
+		controls: ReadControls(set.Annotations, defaults), defaults: conditions(set, defaults), now: now, moved: moved,
 		since: set.CreationTimestamp.Time,
 		from:  counts[0].Replicas,
 	}
@@ -213,7 +214,17 @@ func (s step) window(running *Window) *Window {
 	return &Window{Target: s.to, Since: s.now.UTC().Truncate(time.Second)}
 }
 
-// otherDefaults says whether the running window began under other cluster-wide defaults.
+// conditions are what else a window runs for, in one line: the cluster-wide defaults, and
+// whether Kubernetes itself deletes the claims.
+func conditions(set *appsv1.StatefulSet, defaults Controls) string {
+	text := defaults.DefaultsText()
+	if BuiltInDeletes(set) {
+		text = strings.TrimSpace(text + " whenScaled=Delete")
+	}
+	return text
+}
+
+// otherDefaults says whether the running window began under other conditions.
 func (b Bookkeeping) otherDefaults(now string) bool {
 	return b.Window != nil && b.Record != nil && b.Record.Defaults != now
 }

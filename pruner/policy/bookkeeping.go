@@ -45,7 +45,8 @@ type Record struct {
 	// was noticed later, or the window has begun again. A claim that somebody restored in
 	// between must not look like one of those that were left behind.
 	ScaledDownAt string `json:"scaledDownAt,omitempty"`
-	// Defaults are the cluster-wide defaults for which the window runs (DefaultsText).
+	// Defaults are the cluster-wide defaults for which the window runs (DefaultsText), and
+	// whether Kubernetes itself deletes the claims.
 	Defaults string `json:"defaults,omitempty"`
 }
 

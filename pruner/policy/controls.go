@@ -36,6 +36,9 @@ type Controls struct {
 	SnapshotClass string
 	// Snapshots: pvc-pruner may take VolumeSnapshots. No annotation says so.
 	Snapshots bool
+	// IgnoreWorkloads: a workload that will need a claim is no reason to keep it. No
+	// annotation says so.
+	IgnoreWorkloads bool
 	// Invalid lists what could not be read. While there is any, nothing is pruned:
 	// whoever wrote the value wanted something, and we do not know what.
 	Invalid []Problem

@@ -40,6 +40,9 @@ func (c Controls) DefaultsText() string {
 			parts = append(parts, Short(key)+"="+value)
 		}
 	}
+	if c.IgnoreWorkloads {
+		parts = append(parts, "workloads=ignored")
+	}
 	return strings.Join(parts, " ")
 }
 

@@ -7,8 +7,9 @@ set -euo pipefail
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-apt-get download -qq runc containerd >/dev/null || {
-  echo "prepare: the packages runc and containerd cannot be downloaded; is this Debian, and did apt-get update run?" >&2
+download() { apt-get download -qq runc containerd >/dev/null; }
+download 2>/dev/null || { apt-get update -qq && download; } || {
+  echo "prepare: the packages runc and containerd cannot be downloaded; is this Debian?" >&2
   exit 1
 }
 for package in ./*.deb; do dpkg-deb -x "$package" unpacked; done
