@@ -42,10 +42,15 @@ func TestNothingIsMissedWhileAllIsReplaced(t *testing.T) {
 	run(t, "kubectl", "delete", "pod", "-n", own, holder)
 	run(t, "kubectl", "rollout", "status", "deployment", own, "-n", own, "--timeout=90s")
 	load.mark(t, "the elected replica deleted")
-	killed := leaseHolder(t)
-	run(t, "kubectl", "delete", "pod", "-n", own, other(t, killed), "--grace-period=0", "--force")
+	load.forgive(func() {
+		// What such a replica was just answering is lost with it: the API server reports a request that must not pass unseen.
+		if out, err := theNode.Inside(t.Context(), "sh", "-c", "kill -9 $(pgrep -x pvc-pruner | head -1)"); err != nil {
+			t.Errorf("%v %s", err, out)
+		}
+		time.Sleep(time.Second) // as long as connections to it may be used
+	})
 	run(t, "kubectl", "rollout", "status", "deployment", own, "-n", own, "--timeout=90s")
-	load.mark(t, "a replica that is not elected killed")
+	load.mark(t, "a replica killed")
 	run(t, "kubectl", "delete", "lease", own, "-n", own)
 	load.mark(t, "the lease deleted")
 
@@ -179,12 +184,25 @@ func (l *load) until(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
+// forgive lets one connection break while f runs.
+func (l *load) forgive(f func()) {
+	l.mu.Lock()
+	before := len(l.failed)
+	l.mu.Unlock()
+	f()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.failed) == before+1 && (strings.Contains(l.failed[before], "connection re") || strings.Contains(l.failed[before], "EOF")) {
+		l.failed = l.failed[:before]
+	}
+}
+
 // mark says how far the load got, and that nothing failed so far.
 func (l *load) mark(t *testing.T, what string) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.Logf("%s: %d requests, %d prunes, %d failed", what, l.requests.Load(), l.prunes.Load(), len(l.failed))
+	t.Logf("%s %s: %d requests, %d prunes, %d failed", time.Now().UTC().Format(time.TimeOnly), what, l.requests.Load(), l.prunes.Load(), len(l.failed))
 	for _, text := range l.failed {
 		t.Error(text)
 	}
@@ -229,18 +247,6 @@ func leaseHolder(t *testing.T) string {
 		return nil
 	})
 	return pod
-}
-
-// other is a replica that is not this one.
-func other(t *testing.T, pod string) string {
-	t.Helper()
-	for _, replica := range replicas(t) {
-		if replica.Name != pod && replica.DeletionTimestamp == nil {
-			return replica.Name
-		}
-	}
-	t.Fatalf("there is no replica but %s", pod)
-	return ""
 }
 
 // warnings are the admission warnings that came since they were forgotten.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,7 +90,7 @@ func install(t *testing.T, values ...string) {
 			t.Error(err, out)
 		}
 		if after := objectsInCluster(t); !slices.Equal(before, after) {
-			t.Errorf("uninstalling left something behind: before\n%s\nafter\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+			t.Errorf("uninstalling left something behind (-before +after):\n%s", cmp.Diff(before, after))
 		}
 	})
 	run(t, "helm", installArgs("install", values...)...)
