@@ -7,8 +7,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 IMAGE ?= pvc-pruner:$(VERSION)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 DEV := go tool -modfile=test/tools/dev/go.mod
+# The tests that are the scripts, or those scripts that RUN matches.
+E2E := TestScripts$(if $(RUN),/(parallel|serial)/.*$(RUN))
 # The modules of this repository.
-MODULES := . test/tools test/tools/dev
+MODULES := . test/tools test/tools/dev $(wildcard test/tools/v1.*)
 
 .PHONY: help
 help: ## Show this
@@ -29,9 +31,12 @@ unit: ## Run the tests that need no control plane
 	@test/all.sh unit
 
 .PHONY: e2e
-e2e: control-plane ## Run the scripts; SCRIPTS=dir runs those of another folder, RUN=regexp only those that match
-	@E2E_SCRIPTS=$(if $(SCRIPTS),$(abspath $(SCRIPTS))) go test ./test/e2e -count=1 -timeout=30m -v \
-		$(if $(RUN),-run='TestScripts/(parallel|serial)/.*$(RUN)',-run='TestScripts')
+e2e: control-plane ## Run the scripts; SCRIPTS=dir runs those of another folder, RUN=regexp only those that match; KUBERNETES=v1.36
+	@E2E_SCRIPTS=$(if $(SCRIPTS),$(abspath $(SCRIPTS))) E2E_KUBERNETES=$(KUBERNETES) go test ./test/e2e -count=1 -timeout=30m -v -run='$(E2E)'
+
+.PHONY: matrix
+matrix: ## Run the scripts on each minor of Kubernetes, or on those of KUBERNETES="v1.35 v1.36"; SCRIPTS and RUN as above
+	@E2E_SCRIPTS=$(if $(SCRIPTS),$(abspath $(SCRIPTS))) go run ./test/matrix -run='$(E2E)' $(KUBERNETES)
 
 .PHONY: soak
 soak: control-plane ## Scale sets at random under an observer's eyes; ROUNDS, SETS, DURATION, SEED; NOFENCE=1 must find violations
@@ -47,8 +52,8 @@ model: ## Check the protocol of the fence exhaustively; needs spin and gcc
 	@test/model/check.sh
 
 .PHONY: control-plane
-control-plane: ## Build the control plane's programs into the cache folder
-	@go run ./test/cluster/cmd/control-plane
+control-plane: ## Build the control plane's programs into the cache folder; KUBERNETES=v1.36 those of an older minor
+	@go run ./test/cluster/cmd/control-plane -kubernetes=$(KUBERNETES)
 
 .PHONY: build
 build: ## Build bin/pvc-pruner

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,16 +14,18 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
+	kubernetes := flag.String("kubernetes", "", "minor of Kubernetes, such as v1.36; empty: the newest")
+	flag.Parse()
+	if err := run(*kubernetes); err != nil {
 		fmt.Fprintln(os.Stderr, "control-plane:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(kubernetes string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	folder, err := builder.Build(ctx, builder.ControlPlane, os.Stderr)
+	folder, err := builder.BuildMinor(ctx, kubernetes, os.Stderr)
 	if err != nil {
 		return err
 	}
