@@ -10,7 +10,7 @@ DEV := go tool -modfile=test/tools/dev/go.mod
 # The tests that are the scripts, or those scripts that RUN matches.
 E2E := TestScripts$(if $(RUN),/(parallel|serial)/.*$(RUN))
 # The modules of this repository.
-MODULES := . test/tools test/tools/dev $(wildcard test/tools/v1.*)
+MODULES := . $(patsubst %/go.mod,%,$(wildcard test/tools/go.mod test/tools/*/go.mod))
 
 .PHONY: help
 help: ## Show this
