@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -105,21 +104,27 @@ func TestLinkedProgramsOfTheOlderMinorWin(t *testing.T) {
 			}
 		}
 	}
-	var got []string
-	entries, err := os.ReadDir(joined)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		content, err := os.ReadFile(filepath.Join(joined, entry.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, entry.Name()+" of "+string(content))
-	}
-	slices.Sort(got)
+	got := contents(t, joined)
 	want := []string{"etcd of newest", "kubectl of older", "stages.yaml of newest"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// contents says what each file of a folder holds.
+func contents(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, entry := range entries {
+		content, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, entry.Name()+" of "+string(content))
+	}
+	return all
 }
