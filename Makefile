@@ -8,8 +8,10 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 IMAGE ?= pvc-pruner:$(VERSION)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 DEV := go tool -modfile=test/tools/dev/go.mod
+# The tests that are the scripts, or those scripts that RUN matches.
+E2E := TestScripts$(if $(RUN),/(parallel|serial)/.*$(RUN))
 # The modules of this repository.
-MODULES := . test/tools test/tools/certmanager test/tools/chart test/tools/dev test/tools/node test/tools/release
+MODULES := . $(patsubst %/go.mod,%,$(wildcard test/tools/go.mod test/tools/*/go.mod))
 
 .PHONY: help
 help: ## Show this
@@ -30,9 +32,12 @@ unit: ## Run the tests that need no control plane
 	@test/all.sh unit
 
 .PHONY: e2e
-e2e: control-plane ## Run the scripts; SCRIPTS=dir runs those of another folder, RUN=regexp only those that match
-	@E2E_SCRIPTS=$(if $(SCRIPTS),$(abspath $(SCRIPTS))) go test ./test/e2e -count=1 -timeout=30m -v \
-		$(if $(RUN),-run='TestScripts/(parallel|serial)/.*$(RUN)',-run='TestScripts')
+e2e: control-plane ## Run the scripts; SCRIPTS=dir runs those of another folder, RUN=regexp only those that match; KUBERNETES=v1.36
+	@E2E_SCRIPTS=$(if $(SCRIPTS),$(abspath $(SCRIPTS))) E2E_KUBERNETES=$(KUBERNETES) go test ./test/e2e -count=1 -timeout=30m -v -run='$(E2E)'
+
+.PHONY: matrix
+matrix: ## Run the scripts on each minor of Kubernetes, or on those of KUBERNETES="v1.35 v1.36"; SCRIPTS and RUN as above
+	@E2E_SCRIPTS=$(if $(SCRIPTS),$(abspath $(SCRIPTS))) go run ./test/matrix -run='$(E2E)' $(KUBERNETES)
 
 .PHONY: e2e-install
 e2e-install: control-plane ## Build the image, install the chart by helm on a real node, and use it; needs root and Debian; ROUNDS, RUN
@@ -52,8 +57,8 @@ model: ## Check the protocol of the fence exhaustively; needs spin and gcc
 	@test/model/check.sh
 
 .PHONY: control-plane
-control-plane: ## Build the control plane's programs into the cache folder
-	@go run ./test/cluster/cmd/control-plane
+control-plane: ## Build the control plane's programs into the cache folder; KUBERNETES=v1.36 those of an older minor
+	@go run ./test/cluster/cmd/control-plane -kubernetes=$(KUBERNETES)
 
 .PHONY: build
 build: ## Build bin/pvc-pruner

@@ -21,6 +21,8 @@ import (
 type Options struct {
 	// Programs is the folder of the built programs; empty: the cache folder, after building what it lacks.
 	Programs string
+	// Kubernetes is the minor whose programs are taken from the cache folder, such as v1.36; empty: the newest.
+	Kubernetes string
 	// Nodes is the number of nodes that kwok plays; 0 means 2.
 	Nodes int
 	// Log receives progress, line by line; nil discards it.
@@ -60,7 +62,7 @@ type program interface {
 // start.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Programs == "" {
-		built, err := builder.Build(ctx, builder.ControlPlane, opts.Log)
+		built, err := builder.BuildMinor(ctx, opts.Kubernetes, opts.Log)
 		if err != nil {
 			return nil, fmt.Errorf("build the control plane: %w", err)
 		}

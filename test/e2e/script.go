@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -48,12 +49,23 @@ func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).
 // params of testscript for scripts of w.
 func (w *world) params(files []string, serial bool) testscript.Params {
 	return testscript.Params{
-		Files: files,
-		Cmds:  scriptCommands(),
-		Setup: func(env *testscript.Env) error { return w.setup(env, serial) },
+		Files:     files,
+		Cmds:      scriptCommands(),
+		Setup:     func(env *testscript.Env) error { return w.setup(env, serial) },
+		Condition: w.holds,
 		// A file that overwrites another one of the same script is a slip.
 		RequireUniqueNames: true,
 	}
+}
+
+// holds tells whether a script's condition holds: [kubernetes-1.37] on Kubernetes 1.37 and later.
+func (w *world) holds(condition string) (bool, error) {
+	minor, isMinor := strings.CutPrefix(condition, "kubernetes-1.")
+	least, err := strconv.Atoi(minor)
+	if !isMinor || err != nil {
+		return false, fmt.Errorf("no condition is called %q: it is, for example, kubernetes-1.37", condition)
+	}
+	return w.minor >= least, nil
 }
 
 // setup gives a script its namespace, kubeconfig and environment.

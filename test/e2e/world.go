@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,19 +29,25 @@ type world struct {
 	client  kubernetes.Interface
 	objects dynamic.Interface
 	mapper  meta.RESTMapper
+	// minor of Kubernetes that the API server says it is: 37 for 1.37.
+	minor int
 	// relay is between the pruner and the API server; the interceptor decides for it.
 	relay       *relay.Relay
 	interceptor *interceptor
 }
 
-// startWorld starts the control plane and pvc-pruner on it; data and logs go to dir.
+// startWorld starts the control plane, of the minor of Kubernetes that E2E_KUBERNETES names, and pvc-pruner on it; data
+// and logs go to dir.
 func startWorld(ctx context.Context, dir string, log io.Writer) (*world, error) {
-	plane, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: log})
+	plane, err := cluster.Start(ctx, cluster.Options{Kubernetes: os.Getenv("E2E_KUBERNETES"), Dir: dir, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("start the control plane: %w", err)
 	}
 	w := &world{cluster: plane}
 	if err := w.connect(); err != nil {
+		return nil, errors.Join(err, w.stop())
+	}
+	if err := w.readVersion(log); err != nil {
 		return nil, errors.Join(err, w.stop())
 	}
 	w.pruner, err = install.Start(ctx, install.Options{
@@ -70,6 +79,19 @@ func (w *world) connect() error {
 		return w.interceptor
 	})
 	return err
+}
+
+// readVersion asks the API server for its version. What was asked for is no proof of what runs.
+func (w *world) readVersion(log io.Writer) error {
+	version, err := w.client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("read the API server's version: %w", err)
+	}
+	if w.minor, err = strconv.Atoi(strings.TrimSuffix(version.Minor, "+")); err != nil {
+		return fmt.Errorf("read the API server's version: %w", err)
+	}
+	fmt.Fprintf(log, "the scripts run on Kubernetes %s\n", version.GitVersion)
+	return nil
 }
 
 func (w *world) stop() error {

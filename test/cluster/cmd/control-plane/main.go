@@ -1,10 +1,11 @@
 // Command control-plane builds the control plane's programs where they are missing, and prints their folder on
-// standard output; progress goes to standard error. Arguments name further modules below test/tools, such as
-// certmanager, whose programs are built too; their folders are printed on further lines.
+// standard output; progress goes to standard error. Arguments name further modules below test/tools, whose programs are
+// built too; their folders are printed on further lines.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,22 +15,24 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
+	kubernetes := flag.String("kubernetes", "", "minor of Kubernetes, such as v1.36; empty: the newest")
+	flag.Parse()
+	if err := run(*kubernetes, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "control-plane:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(kubernetes string, modules []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	modules := []builder.Module{builder.ControlPlane}
-	for _, name := range os.Args[1:] {
-		modules = append(modules, builder.Module(name))
+	folder, err := builder.BuildMinor(ctx, kubernetes, os.Stderr)
+	if err != nil {
+		return err
 	}
+	fmt.Println(folder)
 	for _, module := range modules {
-		folder, err := builder.Build(ctx, module, os.Stderr)
-		if err != nil {
+		if folder, err = builder.Build(ctx, builder.Module(module), os.Stderr); err != nil {
 			return err
 		}
 		fmt.Println(folder)
