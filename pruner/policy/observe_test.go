@@ -67,7 +67,8 @@ func TestObserveScaling(t *testing.T) {
 		},
 		"one that could not be stored for a while is as old as it was seen": {
 			newSet(3, atGeneration(8), remembering(idle(5)), made(earlier)),
-			[]policy.Count{{Generation: 8, Replicas: 3, At: earlier.Add(time.Minute)}}, again,
+			[]policy.Count{{Generation: 8, Replicas: 3, At: earlier.Add(time.Minute)}},
+			again,
 			pending(5, 3, thisSec, upTo(8), downSince(earlier.Add(time.Minute))),
 		},
 		"of two unseen changes one may have been to zero, where everything is kept": {

@@ -16,15 +16,15 @@ work=$(mktemp -d)
 buildah=(buildah --root "$work/root" --runroot "$work/run" --storage-driver vfs)
 trap '"${buildah[@]}" rm --all >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 
-# stand_in NAME ARCHITECTURE: commits what the function fill put into a folder.
+# stand_in NAME: commits what the function fill put into a folder.
 stand_in() {
-  local name=$1 container folder
+  local container folder
   container=$("${buildah[@]}" from --pull=never scratch)
   folder=$("${buildah[@]}" mount "$container")
   fill "$folder"
   "${buildah[@]}" umount "$container" >/dev/null
-  "${buildah[@]}" config --arch "$2" --os linux "${settings[@]}" "$container"
-  "${buildah[@]}" commit -q --rm "$container" "$name" >/dev/null
+  "${buildah[@]}" config "${settings[@]}" "$container"
+  "${buildah[@]}" commit -q --rm "$container" "$1" >/dev/null
 }
 
 # The build stage: a shell with the libraries it needs; Go itself and its caches are mounted.
@@ -39,7 +39,7 @@ fill() {
   cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/"
 }
 settings=(--env PATH=/usr/local/go/bin:/bin --env GOPATH=/go --env HOME=/root --env "GOPROXY=$(go env GOPROXY)" --env GOTOOLCHAIN=local --env GOFLAGS=)
-stand_in "$(sed -n 's/^FROM --platform=$BUILDPLATFORM \([^ ]*\) AS build$/\1/p' Dockerfile)" "$(go env GOARCH)"
+stand_in "$(sed -n 's/^FROM --platform=$BUILDPLATFORM \([^ ]*\) AS build$/\1/p' Dockerfile)"
 
 # The final stage: certificates, and the user.
 fill() {
@@ -48,10 +48,15 @@ fill() {
   echo 'nonroot:x:65532:65532:nonroot:/:/sbin/nologin' >"$1/etc/passwd"
 }
 settings=(--user 65532)
-stand_in "$(sed -n 's/^FROM \([^ -][^ ]*\)$/\1/p' Dockerfile)" "$architecture"
+stand_in "$(sed -n 's/^FROM \([^ -][^ ]*\)$/\1/p' Dockerfile)"
 
-"${buildah[@]}" build --isolation chroot --pull=never --quiet --platform "linux/$architecture" \
+"${buildah[@]}" build --isolation chroot --pull=never --quiet \
   --volume "$(go env GOROOT):/usr/local/go:ro" --volume "$(go env GOMODCACHE):/go/pkg/mod" --volume "$(go env GOCACHE):/root/.cache/go-build" \
+  --build-arg "BUILDPLATFORM=linux/$(go env GOARCH)" --build-arg TARGETOS=linux --build-arg "TARGETARCH=$architecture" \
   --build-arg "VERSION=$version" --build-arg "COMMIT=$commit" -t "$reference" . >/dev/null
+# A stand-in is of this machine's architecture, and so is what is built on it: only the program is of the other.
+container=$("${buildah[@]}" from --pull=never "$reference")
+"${buildah[@]}" config --arch "$architecture" "$container"
+"${buildah[@]}" commit -q --rm "$container" "$reference" >/dev/null
 rm -f "$archive"
 "${buildah[@]}" push -q "$reference" "oci-archive:$archive:$reference"
