@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
-	"github.com/pvc-pruner/pvc-pruner/test/cluster"
 	"github.com/pvc-pruner/pvc-pruner/test/cluster/builder"
 )
 
@@ -25,10 +25,23 @@ const (
 	ClusterNamespace = "cert-manager"
 )
 
+// Plane is a cluster that cert-manager is started beside, such as that of test/cluster or the node of test/node.
+type Plane interface {
+	Client() kubernetes.Interface
+	// Kubeconfig is the path of the admin's.
+	Kubeconfig() string
+	// Program is the path of a program such as kubectl.
+	Program(name string) string
+	// Dir is a folder that goes with the cluster.
+	Dir() string
+	// Command prepares a program that ends with the cluster.
+	Command(ctx context.Context, name, program string, args ...string) *exec.Cmd
+}
+
 // Start installs cert-manager's CustomResourceDefinitions and starts its controllers, after building them where they
 // are missing, which takes minutes once and is told on log. They live until Stop or until the cluster is stopped; ctx
 // bounds only the start. What they bring about is awaited with Await. flags are added to the program's own.
-func Start(ctx context.Context, plane *cluster.Cluster, log io.Writer, flags ...string) (*Process, error) {
+func Start(ctx context.Context, plane Plane, log io.Writer, flags ...string) (*Process, error) {
 	programs, err := builder.Build(ctx, module, log)
 	if err != nil {
 		return nil, fmt.Errorf("build cert-manager: %w", err)
@@ -44,7 +57,7 @@ func Start(ctx context.Context, plane *cluster.Cluster, log io.Writer, flags ...
 }
 
 // installCRDs returns when the API server serves the kinds.
-func installCRDs(ctx context.Context, plane *cluster.Cluster, path string) error {
+func installCRDs(ctx context.Context, plane Plane, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, crdsDeadline)
 	defer cancel()
 	for _, args := range [][]string{

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/pvc-pruner/pvc-pruner/test/cluster"
 )
 
 const (
@@ -33,7 +31,7 @@ type Process struct {
 
 // Launch starts a program under the cluster's watchdog; it outlives the call. Its log is written into the cluster's
 // folder.
-func Launch(ctx context.Context, plane *cluster.Cluster, name, program string, args ...string) (*Process, error) {
+func Launch(ctx context.Context, plane Plane, name, program string, args ...string) (*Process, error) {
 	p := &Process{name: name, log: filepath.Join(plane.Dir(), name+".log"), exited: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

@@ -124,3 +124,39 @@ func TestEachVariantIsAcceptedByTheAPIServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) { apply(t, inside(t, args...), "--dry-run=server") })
 	}
 }
+
+// D9
+func TestADrainOfANodeFinishes(t *testing.T) {
+	c, err := cluster.Start(t.Context(), cluster.Options{Nodes: 2, Log: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	kubectl := func(t *testing.T, args ...string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), c.Program("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	kubectl(t, "create", "namespace", namespace)
+	for _, replicas := range []string{"1", "2"} {
+		t.Run(replicas+" replicas", func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "manifest.yaml")
+			if err := os.WriteFile(path, []byte(inside(t, "--set", "replicas="+replicas)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			kubectl(t, "apply", "-f", path)
+			kubectl(t, "rollout", "status", "deployment", release, "-n", namespace, "--timeout=60s")
+			node := strings.Fields(kubectl(t, "get", "pods", "-n", namespace, "-o", "jsonpath={.items[*].spec.nodeName}"))[0]
+			kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=60s")
+			kubectl(t, "rollout", "status", "deployment", release, "-n", namespace, "--timeout=60s")
+			kubectl(t, "uncordon", node)
+		})
+	}
+}

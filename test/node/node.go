@@ -230,11 +230,21 @@ func (n *Node) Load(ctx context.Context, archive string) error {
 
 // Inside runs a command in the namespaces of the node, as root.
 func (n *Node) Inside(ctx context.Context, command ...string) (string, error) {
+	return output(ctx, "", "nsenter", append([]string{"-t", n.first(), "-m", "-n", "-p", "-u", "--"}, command...)...)
+}
+
+// Command prepares a program that runs in the namespaces of the node, and ends with it. Signals do not reach it.
+func (n *Node) Command(ctx context.Context, _, program string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"-t", n.first(), "-m", "-n", "-p", "-u", "--", program}, args...)...)
+}
+
+// first is the first process in the namespaces of the node, "" if there is none.
+func (n *Node) first() string {
 	pid, err := os.ReadFile(filepath.Join(n.run, "init.pid"))
 	if err != nil {
-		return "", fmt.Errorf("find the node: %w", err)
+		return ""
 	}
-	return output(ctx, "", "nsenter", append([]string{"-t", strings.TrimSpace(string(pid)), "-m", "-n", "-p", "-u", "--"}, command...)...)
+	return strings.TrimSpace(string(pid))
 }
 
 // Logs are the ends of the logs of the node's programs.
