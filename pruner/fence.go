@@ -61,7 +61,7 @@ func (f *fencer) raise(ctx context.Context, plan policy.Plan, replan func(*appsv
 	}
 	fence := policy.ReadFence(stored.Annotations)
 	if fence == nil || fence.Holder != f.holder || fence.Until.IsZero() {
-		return policy.Plan{}, time.Time{}, fmt.Errorf("%w: our webhook was not asked about a write of the StatefulSet", errNotFenced)
+		return policy.Plan{}, time.Time{}, fmt.Errorf("%w: our webhook was not asked about a write of the StatefulSet; is its namespace excluded?", errNotFenced)
 	}
 	return replan(stored), began.Add(policy.FenceLifetime - f.margin), nil
 }

@@ -83,7 +83,7 @@ func TestNothingIsDeletedWithoutAFence(t *testing.T) {
 		},
 		"our webhook was not asked about the fence": {
 			func(c *fakeCluster) { c.unstamped = true },
-			"put up the fence: the fence is not enforced: our webhook was not asked about a write of the StatefulSet", true,
+			"put up the fence: the fence is not enforced: our webhook was not asked about a write of the StatefulSet; is its namespace excluded?", true,
 		},
 		"our webhook is not asked about scaling": {
 			func(c *fakeCluster) { c.unenforced = true },

@@ -87,5 +87,9 @@ func (s *scaler) warnings(set *appsv1.StatefulSet, from, to int32) []string {
 	stored.Spec.Replicas, updated.Spec.Replicas = &from, &to
 	after := policy.NewPlan(updated, s.defaults)
 	after.Bookkeeping = policy.OnUpdate(stored, updated, s.defaults, s.now())
-	return setWarnings(stored, after, s.defaults, s.now())
+	texts := setWarnings(stored, after, s.defaults, s.now())
+	if b := policy.ReadBookkeeping(set.Annotations); to < from && !b.Bound(set) && len(texts) > 0 {
+		texts = append(texts, "pvc-pruner has not looked at this StatefulSet yet: claims that it was not seen with stay")
+	}
+	return texts
 }

@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,4 +228,25 @@ func deletedByKubernetes(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 		WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 	}
 	return set
+}
+
+// What the pruner has not seen with more replicas is not recorded anywhere: the warning must not promise its deletion.
+func TestAScaleDownThatIsNotRecordedPromisesNothing(t *testing.T) {
+	const honest = "pvc-pruner has not looked at this StatefulSet yet: claims that it was not seen with stay"
+	for name, tt := range map[string]struct {
+		set  *appsv1.StatefulSet
+		want bool
+	}{
+		"recorded": {settled(5), false},
+		"not yet":  {without(settled(5), "record"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHooks(t)
+			live(h, func() (*appsv1.StatefulSet, error) { return tt.set, nil })
+			resp := h.call(t, webhook.ScalePath, scaleRequest(t, "db", 5, 3))
+			if got := slices.Contains(resp.Warnings, honest); got != tt.want {
+				t.Errorf("warnings %q", resp.Warnings)
+			}
+		})
+	}
 }
