@@ -35,6 +35,8 @@ type sighting struct {
 	uid types.UID
 	// looked: the reconciler has accounted for the set since the start of this process.
 	looked bool
+	// known is the generation up to which every change is accounted for.
+	known int64
 	// counts not accounted for yet, oldest first.
 	counts []policy.Count
 	// last is the newest object seen, for comparing with the next.
@@ -149,22 +151,22 @@ func hasOurKeys(set *appsv1.StatefulSet) bool {
 	return false
 }
 
-// seen returns the counts to account for, and whether the set was never looked at.
-func (m *memory) seen(set *appsv1.StatefulSet) (counts []policy.Count, first bool) {
+// seen returns what is to be accounted for.
+func (m *memory) seen(set *appsv1.StatefulSet) policy.Seen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.sets[client.ObjectKeyFromObject(set)]
 	if s == nil || s.uid != set.UID {
-		return nil, true
+		return policy.Seen{First: true}
 	}
-	return append([]policy.Count(nil), s.counts...), !s.looked
+	return policy.Seen{Counts: append([]policy.Count(nil), s.counts...), First: !s.looked, Known: s.known}
 }
 
 // accounted forgets the counts up to this version of the set; it is to be called
 // only when the bookkeeping that covers them is stored.
 func (m *memory) accounted(set *appsv1.StatefulSet) {
 	m.change(set, func(s *sighting) {
-		s.looked = true
+		s.looked, s.known = true, max(s.known, set.Generation)
 		rest := s.counts[:0]
 		for _, c := range s.counts {
 			if c.Generation > set.Generation {

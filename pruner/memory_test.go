@@ -34,24 +34,19 @@ func at(generation int64, replicas int32, options ...setOption) *appsv1.Stateful
 
 func TestMemoryHoldsEveryCountThatWasSeen(t *testing.T) {
 	moved := func(set *appsv1.StatefulSet) { set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5} }
-	type seen struct {
-		Counts []policy.Count
-		First  bool
-	}
 	for name, tt := range map[string]struct {
 		versions []*appsv1.StatefulSet
-		want     seen
+		want     policy.Seen
 	}{
-		"nothing":            {nil, seen{nil, true}},
-		"up and down again":  {[]*appsv1.StatefulSet{at(7, 3), at(8, 5), at(9, 3)}, seen{[]policy.Count{{Generation: 7, Replicas: 3}, {Generation: 8, Replicas: 5, At: epoch}, {Generation: 9, Replicas: 3, At: epoch}}, true}},
-		"one version twice":  {[]*appsv1.StatefulSet{at(7, 3), at(7, 3, atVersion("101"))}, seen{[]policy.Count{{Generation: 7, Replicas: 3}}, true}},
-		"a moved range":      {[]*appsv1.StatefulSet{at(7, 3), at(8, 3, moved)}, seen{[]policy.Count{{Generation: 7, Replicas: 3}, {Generation: 8, Start: 5, Replicas: 3, At: epoch}}, true}},
-		"another object":     {[]*appsv1.StatefulSet{at(7, 5, asAnotherObject), at(7, 3)}, seen{[]policy.Count{{Generation: 7, Replicas: 3}}, true}},
-		"an opt-out between": {[]*appsv1.StatefulSet{at(7, 5), at(8, 5, lacking(policy.KeyEnabled)), at(9, 3)}, seen{[]policy.Count{{Generation: 9, Replicas: 3}}, true}},
+		"nothing":            {nil, policy.Seen{Counts: nil, First: true}},
+		"up and down again":  {[]*appsv1.StatefulSet{at(7, 3), at(8, 5), at(9, 3)}, policy.Seen{Counts: []policy.Count{{Generation: 7, Replicas: 3}, {Generation: 8, Replicas: 5, At: epoch}, {Generation: 9, Replicas: 3, At: epoch}}, First: true}},
+		"one version twice":  {[]*appsv1.StatefulSet{at(7, 3), at(7, 3, atVersion("101"))}, policy.Seen{Counts: []policy.Count{{Generation: 7, Replicas: 3}}, First: true}},
+		"a moved range":      {[]*appsv1.StatefulSet{at(7, 3), at(8, 3, moved)}, policy.Seen{Counts: []policy.Count{{Generation: 7, Replicas: 3}, {Generation: 8, Start: 5, Replicas: 3, At: epoch}}, First: true}},
+		"another object":     {[]*appsv1.StatefulSet{at(7, 5, asAnotherObject), at(7, 3)}, policy.Seen{Counts: []policy.Count{{Generation: 7, Replicas: 3}}, First: true}},
+		"an opt-out between": {[]*appsv1.StatefulSet{at(7, 5), at(8, 5, lacking(policy.KeyEnabled)), at(9, 3)}, policy.Seen{Counts: []policy.Count{{Generation: 9, Replicas: 3}}, First: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got seen
-			got.Counts, got.First = noted(tt.versions...).seen(at(9, 3))
+			got := noted(tt.versions...).seen(at(9, 3))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -62,21 +57,21 @@ func TestMemoryHoldsEveryCountThatWasSeen(t *testing.T) {
 func TestWhatIsAccountedForIsForgotten(t *testing.T) {
 	m := noted(at(7, 3), at(8, 5), at(9, 3))
 	m.accounted(at(8, 5))
-	counts, first := m.seen(at(9, 3))
-	if diff := cmp.Diff([]policy.Count{{Generation: 9, Replicas: 3, At: epoch}}, counts); diff != "" || first {
-		t.Errorf("first: %v (-want +got):\n%s", first, diff)
+	want := policy.Seen{Counts: []policy.Count{{Generation: 9, Replicas: 3, At: epoch}}, Known: 8}
+	if diff := cmp.Diff(want, m.seen(at(9, 3))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	m.accounted(at(9, 3, asAnotherObject))
-	if again, _ := m.seen(at(9, 3)); len(again) != 1 {
-		t.Errorf("another object accounted for %v", counts)
+	if again := m.seen(at(9, 3)); len(again.Counts) != 1 || again.Known != 8 {
+		t.Errorf("another object accounted for %+v", again)
 	}
 }
 
 func TestSetOfAnotherUIDIsSeenForTheFirstTime(t *testing.T) {
 	m := noted(at(7, 3))
 	m.accounted(at(7, 3))
-	if counts, first := m.seen(at(7, 3, asAnotherObject)); counts != nil || !first {
-		t.Errorf("counts %v, first: %v", counts, first)
+	if seen := m.seen(at(7, 3, asAnotherObject)); seen.Counts != nil || !seen.First || seen.Known != 0 {
+		t.Errorf("%+v", seen)
 	}
 }
 
@@ -85,7 +80,7 @@ func TestMemoryOfOneSetIsBounded(t *testing.T) {
 	for n := range int64(2 * maxCounts) {
 		m.note(at(n+1, int32(n)))
 	}
-	counts, _ := m.seen(at(1, 1))
+	counts := m.seen(at(1, 1)).Counts
 	if len(counts) != maxCounts || counts[len(counts)-1].Generation != 2*maxCounts {
 		t.Errorf("%d counts, the last %+v", len(counts), counts[len(counts)-1])
 	}

@@ -91,8 +91,8 @@ func (r *reconciler) unaccounted(ctx context.Context, set *appsv1.StatefulSet, e
 // account stores the bookkeeping that follows from what was seen, if it is another
 // than what is stored, and returns the object that carries it.
 func (r *reconciler) account(ctx context.Context, set *appsv1.StatefulSet) (*appsv1.StatefulSet, error) {
-	counts, first := r.memory.seen(set)
-	next := policy.Observe(set, counts, first, r.defaults, r.now())
+	seen := r.memory.seen(set)
+	next := policy.Observe(set, seen, r.defaults, r.now())
 	if !policy.ReadFence(set.Annotations).Stands(r.now()) {
 		next.Fence = "" // left behind by a process that is gone, and long over
 	}
@@ -105,6 +105,9 @@ func (r *reconciler) account(ctx context.Context, set *appsv1.StatefulSet) (*app
 		}
 	}
 	r.memory.accounted(set)
+	if policy.MayHaveBeenZero(set, seen, r.defaults) {
+		r.events.say(ctx, set, unseenNotice(policy.NewPlan(set, r.defaults)))
+	}
 	return stored, nil
 }
 

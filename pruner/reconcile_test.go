@@ -206,8 +206,8 @@ func TestWhatWasAccountedForIsNotAccountedForAgain(t *testing.T) {
 		c := newFakeCluster(newSet(5, 5, scaledTo(3), atGeneration(8)))
 		r := newReconciler(t, c)
 		look(t, c, r)
-		if counts, first := r.memory.seen(c.stored(t)); len(counts) > 0 || first {
-			t.Errorf("counts %v, first: %v", counts, first)
+		if seen := r.memory.seen(c.stored(t)); len(seen.Counts) > 0 || seen.First || seen.Known != 8 {
+			t.Errorf("%+v", seen)
 		}
 	})
 }
@@ -250,8 +250,8 @@ func TestRecordThatCannotBeStored(t *testing.T) {
 				c.fail("patch", "statefulsets", tt.err)
 				r := newReconciler(t, c)
 				look(t, c, r).expect(t, tt.want)
-				if counts, first := r.memory.seen(newSet(5, 5)); len(counts) != 1 || !first {
-					t.Errorf("counts %v, first: %v: accounted for what was not stored", counts, first)
+				if seen := r.memory.seen(newSet(5, 5)); len(seen.Counts) != 1 || !seen.First || seen.Known != 0 {
+					t.Errorf("%+v: accounted for what was not stored", seen)
 				}
 			})
 		})

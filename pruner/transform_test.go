@@ -87,7 +87,7 @@ func TestDecisionsOnACachedObjectAreThoseOnTheWholeOne(t *testing.T) {
 		d.Names, _ = plan.ClaimNames(d.From, d.To, 10)
 		d.Due, _ = plan.Due()
 		d.Hold = plan.SetGates(set.UID, epoch)
-		d.Observed = policy.Observe(set, []policy.Count{{Generation: 6, Start: 4, Replicas: 9}}, true, defaults, epoch)
+		d.Observed = policy.Observe(set, policy.Seen{Counts: []policy.Count{{Generation: 6, Start: 4, Replicas: 9}}, First: true}, defaults, epoch)
 		d.Controls, d.Remembered = plan.Controls, plan.Bookkeeping
 		d.BuiltIn = policy.BuiltInDeletes(set)
 		return d

@@ -44,6 +44,17 @@ func scheduledNotice(p policy.Plan) (n notice, ok bool) {
 	}, true
 }
 
+// unseenNotice tells that a scale-down counts for nothing, because a scale to zero may have
+// come before it (policy.MayHaveBeenZero).
+func unseenNotice(p policy.Plan) notice {
+	from, to := p.Range()
+	names, total := p.ClaimNames(from, max(to, from), listed)
+	return notice{
+		reason: EventSkipped, about: "unseen",
+		note: fmt.Sprintf("changes of replicas were not seen; one may have been to zero, where everything is kept: %s stay", nameList(names, total)),
+	}
+}
+
 func dueText(p policy.Plan) string {
 	due, _ := p.Due()
 	return "at " + due.UTC().Format(time.RFC3339)

@@ -70,8 +70,9 @@ func (g *staleGuard) find(ctx context.Context, stored *appsv1.StatefulSet, annot
 	}
 	plan := policy.NewPlan(stored, g.defaults)
 	plan.Controls = controls
-	// A scale-down a moment ago may not be accounted for yet.
-	plan.Bookkeeping = policy.Observe(stored, unseen(stored, from), false, g.defaults, g.now())
+	// A scale-down a moment ago may not be accounted for yet. Whether the set passed through
+	// zero only the pruner knows; until it has said so, old volumes are taken for old.
+	plan.Bookkeeping = policy.Observe(stored, policy.Seen{Known: stored.Generation - 1}, g.defaults, g.now())
 	if hold := plan.SetGates(stored.UID, g.now()); hold != nil && hold.Decision == policy.Keep {
 		return oldVolumes{}, nil // what is kept for good may be used again
 	}
@@ -82,23 +83,6 @@ func (g *staleGuard) find(ctx context.Context, stored *appsv1.StatefulSet, annot
 		return oldVolumes{}, err
 	}
 	return oldOnes(plan.Verdicts(snapshot), next), nil
-}
-
-// mostUnseen bounds how many changes are made up.
-const mostUnseen = 1000
-
-// unseen are the changes of a set that are not accounted for, as if all had been to the
-// present count: whether it was zero in between only the pruner knows, and until it has
-// said so old volumes are taken for old.
-func unseen(stored *appsv1.StatefulSet, replicas int32) (counts []policy.Count) {
-	b := policy.ReadBookkeeping(stored.Annotations)
-	if !b.Bound(stored) {
-		return nil
-	}
-	for g := max(b.Record.Generation+1, stored.Generation-mostUnseen); g < stored.Generation; g++ {
-		counts = append(counts, policy.Count{Generation: g, Start: policy.Start(stored), Replicas: replicas})
-	}
-	return counts
 }
 
 // oldOnes are those in the new range that will be deleted.

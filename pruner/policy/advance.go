@@ -18,6 +18,17 @@ type Count struct {
 	At time.Time
 }
 
+// Seen is what one process saw of a StatefulSet.
+type Seen struct {
+	// Counts since it last accounted for one, oldest first; the object's own may be among
+	// them or not.
+	Counts []Count
+	// First: it looks at the object for the first time since its own start.
+	First bool
+	// Known is the generation up to which it has accounted for every change; 0: none.
+	Known int64
+}
+
 // OnCreate is the bookkeeping of a new StatefulSet, whatever its manifest says: a
 // restored or copied one arms nothing. It is not bound yet, because an object has
 // no UID before it is stored; the pruner binds it at first sight.
@@ -71,12 +82,10 @@ func (b Bookkeeping) accountedUpTo(stored *appsv1.StatefulSet, s step) int64 {
 	return stored.Generation
 }
 
-// Observe is the bookkeeping after the pruner has seen the stored object, with the
-// counts it saw since it last accounted for one, oldest first (the object's own may
-// be among them or not). This is how changes through the scale subresource, which
-// carries no annotations, are accounted for. With first, the pruner sees the object
-// for the first time since its own start, and may have missed an up and down.
-func Observe(set *appsv1.StatefulSet, seen []Count, first bool, defaults Controls, now time.Time) Bookkeeping {
+// Observe is the bookkeeping after the pruner has seen the stored object. This is how
+// changes through the scale subresource, which carries no annotations, are accounted for.
+// At a first look the pruner may have missed an up and down.
+func Observe(set *appsv1.StatefulSet, seen Seen, defaults Controls, now time.Time) Bookkeeping {
 	b := ReadBookkeeping(set.Annotations)
 	if !OptedIn(set.Annotations) {
 		return Bookkeeping{Fence: b.Fence}
@@ -85,15 +94,15 @@ func Observe(set *appsv1.StatefulSet, seen []Count, first bool, defaults Control
 		return b
 	}
 	stored := b
-	counts, moved := b.unaccounted(set, seen)
+	counts, moved := b.unaccounted(set, seen.Counts)
 	s := step{
 		uid: set.UID, start: Start(set), generation: set.Generation,
 		controls: ReadControls(set.Annotations, defaults), defaults: conditions(set, defaults), now: now, moved: moved,
 		since: set.CreationTimestamp.Time,
 		from:  counts[0].Replicas,
 	}
-	s.restart = b.missed(set, counts, first) || b.otherDefaults(s.defaults)
-	if b.mayHaveBeenZero(set, counts, s) {
+	s.restart = b.missed(set, counts, seen.First) || b.otherDefaults(s.defaults)
+	if b.mayHaveBeenZero(set, seen, defaults) {
 		b = Bookkeeping{Fence: b.Fence, LastPrune: b.LastPrune}
 		counts = counts[len(counts)-1:]
 		s.from = counts[0].Replicas
@@ -250,21 +259,26 @@ func (b Bookkeeping) missed(set *appsv1.StatefulSet, counts []Count, first bool)
 	return false
 }
 
-// mayHaveBeenZero says whether the set may have passed through zero, where everything was
+// MayHaveBeenZero says whether the set may have passed through zero, where everything was
 // kept, without anybody noticing: claims that were in use before must then stay. It is so
 // when changes were not seen one by one and the count is now below what is accounted for.
-func (b Bookkeeping) mayHaveBeenZero(set *appsv1.StatefulSet, counts []Count, s step) bool {
-	if s.controls.PruneAtZero || s.moved || !b.Bound(set) || b.Record.Start != Start(set) {
+func MayHaveBeenZero(set *appsv1.StatefulSet, seen Seen, defaults Controls) bool {
+	return ReadBookkeeping(set.Annotations).mayHaveBeenZero(set, seen, defaults)
+}
+
+func (b Bookkeeping) mayHaveBeenZero(set *appsv1.StatefulSet, seen Seen, defaults Controls) bool {
+	if ReadControls(set.Annotations, defaults).PruneAtZero || !b.Bound(set) || b.Record.Start != Start(set) {
 		return false
 	}
 	inUse := *b.Prior
 	if b.Window != nil {
 		inUse = b.Window.Target // the rest was given up before
 	}
-	if *set.Spec.Replicas >= inUse {
+	counts, moved := b.unaccounted(set, seen.Counts)
+	if replicas, ok := Replicas(set); !ok || replicas >= inUse || moved {
 		return false
 	}
-	last := b.Record.Generation
+	last := max(b.Record.Generation, seen.Known)
 	for _, c := range counts {
 		if c.Generation > last+1 {
 			return true

@@ -22,6 +22,7 @@ type world struct {
 	clock  time.Time
 	seen   []policy.Count // what the pruner's memory holds
 	looked bool           // since the pruner's start
+	known  int64          // the generation accounted for, since then
 
 	history []change  // of replicas, since the last thing that made everything final
 	quietly time.Time // when replicas last changed or a control last let more go
@@ -132,14 +133,14 @@ func (w *world) create(replicas int32, manifest map[string]string) {
 	w.set.UID = types.UID(fmt.Sprint("object-", w.objects))
 	maps.Copy(w.set.Annotations, manifest)
 	w.store(policy.OnCreate(w.set))
-	w.seen, w.looked, w.history, w.quietly = nil, false, nil, w.clock
+	w.seen, w.looked, w.known, w.history, w.quietly = nil, false, 0, nil, w.clock
 	w.note()
 }
 
 // note is what the pruner's memory does with each version of an opted-in set.
 func (w *world) note() {
 	if !policy.OptedIn(w.set.Annotations) {
-		w.seen, w.looked = nil, false
+		w.seen, w.looked, w.known = nil, false, 0
 		return
 	}
 	if n := len(w.seen); n == 0 || w.seen[n-1].Generation < w.set.Generation {
@@ -258,9 +259,9 @@ func (w *world) optIn(t *rapid.T) {
 func (w *world) recreate(t *rapid.T) { w.create(*drawReplicas(t), w.set.Annotations) }
 
 func (w *world) look(*rapid.T) {
-	w.store(policy.Observe(w.set, w.seen, !w.looked, defaults, w.clock))
+	w.store(policy.Observe(w.set, policy.Seen{Counts: w.seen, First: !w.looked, Known: w.known}, defaults, w.clock))
 	w.seen = slices.DeleteFunc(w.seen, func(c policy.Count) bool { return c.Generation <= w.set.Generation })
-	w.looked = policy.OptedIn(w.set.Annotations)
+	w.looked, w.known = policy.OptedIn(w.set.Annotations), w.set.Generation
 	for i := range w.history {
 		w.history[i].accounted = true
 	}
@@ -273,7 +274,7 @@ func (w *world) missed() {
 }
 
 func (w *world) restart(*rapid.T) {
-	w.seen, w.looked = nil, false
+	w.seen, w.looked, w.known = nil, false, 0
 	w.note()
 	w.missed()
 }

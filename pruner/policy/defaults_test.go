@@ -100,7 +100,7 @@ func TestOtherDefaultsBeginTheWindowAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stored := newSet(3, remembering(tt.stored))
 			for _, first := range []bool{false, true} {
-				got := policy.Observe(stored, nil, first, tt.defaults, now)
+				got := policy.Observe(stored, policy.Seen{First: first}, tt.defaults, now)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("pruner (-want +got):\n%s", diff)
 				}

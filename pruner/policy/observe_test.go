@@ -20,7 +20,7 @@ type look struct {
 
 func (l look) check(t *testing.T) {
 	t.Helper()
-	if diff := cmp.Diff(l.want, policy.Observe(l.set, l.seen, l.first, defaults, now)); diff != "" {
+	if diff := cmp.Diff(l.want, policy.Observe(l.set, policy.Seen{Counts: l.seen, First: l.first}, defaults, now)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -57,6 +57,22 @@ func TestObserveAtFirstSight(t *testing.T) {
 		"the next look at what the first one stored has no effect": {newSet(3, remembering(idle(3))), nil, again, idle(3)},
 	} {
 		t.Run(name, tt.check)
+	}
+}
+
+// A rollout of an idle set is not written down, and yet no gap for who saw it.
+func TestObserveAfterRolloutsOfAnIdleSet(t *testing.T) {
+	set := newSet(2, atGeneration(12), remembering(idle(3)))
+	seen := policy.Seen{Counts: []policy.Count{{Generation: 12, Replicas: 2, At: now}}, Known: 11}
+	if policy.MayHaveBeenZero(set, seen, defaults) {
+		t.Error("nothing was missed")
+	}
+	if diff := cmp.Diff(pending(3, 2, thisSec, upTo(12)), policy.Observe(set, seen, defaults, now)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	seen.Known = 0 // another process
+	if !policy.MayHaveBeenZero(set, seen, defaults) {
+		t.Error("it may have been zero")
 	}
 }
 

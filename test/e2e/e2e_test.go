@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,14 @@ import (
 // parallelScripts is how many scripts run at once where -parallel does not say otherwise: they mostly wait, and two
 // cores bear the rest.
 const parallelScripts = 8
+
+const (
+	// serialWorlds is on how many control planes the serial scripts run, on each of them one by one: they wait even
+	// more, and one after the other would take twenty minutes.
+	serialWorlds = 3
+	// worthAnother is how many scripts are worth the start of another control plane.
+	worthAnother = 6
+)
 
 // startDeadline bounds the start of the control plane and of pvc-pruner, not the build of the control plane's programs
 // on a machine that has none: make control-plane does that beforehand.
@@ -65,10 +74,28 @@ func TestScripts(t *testing.T) {
 		}
 	})
 	t.Run("serial", func(t *testing.T) {
-		if len(scripts.serial) > 0 {
-			testscript.RunT(oneByOne{t}, w.params(scripts.serial, true))
-		}
+		runSerial(t, w, scripts.serial)
 	})
+}
+
+// runSerial runs the scripts on the world w and on further ones.
+func runSerial(t *testing.T, w *world, scripts []string) {
+	t.Helper()
+	worlds := []*world{w}
+	for len(worlds) < serialWorlds && len(scripts) >= worthAnother*(len(worlds)+1) {
+		worlds = append(worlds, start(t))
+	}
+	var running sync.WaitGroup
+	for i, world := range worlds {
+		var share []string // neighbours go to different worlds: scripts that take long have names alike
+		for j := i; j < len(scripts); j += len(worlds) {
+			share = append(share, scripts[j])
+		}
+		if len(share) > 0 {
+			running.Go(func() { testscript.RunT(oneByOne{t}, world.params(share, true)) })
+		}
+	}
+	running.Wait()
 }
 
 // start starts what the scripts need, and stops it when they are done.
