@@ -89,6 +89,10 @@ func install(t *testing.T, values ...string) {
 		if out, err := command(ctx, "helm", "uninstall", own, "-n", own, "--wait"); err != nil {
 			t.Error(err, out)
 		}
+		// As the guide says: cert-manager leaves the Secrets that it made.
+		if out, err := command(ctx, "kubectl", "-n", own, "delete", "secret/pvc-pruner-tls", "secret/pvc-pruner-root", "--ignore-not-found"); err != nil {
+			t.Error(err, out)
+		}
 		if after := objectsInCluster(t); !slices.Equal(before, after) {
 			t.Errorf("uninstalling left something behind (-before +after):\n%s", cmp.Diff(before, after))
 		}

@@ -105,6 +105,17 @@ func awaitGone(t *testing.T, namespace, claim string) {
 	})
 }
 
+func awaitEvent(t *testing.T, namespace, reason string) {
+	t.Helper()
+	eventually(t, enough, func() error {
+		events, err := theNode.Client().CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
+		if err == nil && len(events.Items) == 0 {
+			err = fmt.Errorf("no Event %s", reason)
+		}
+		return err
+	})
+}
+
 // kept: each of these has the UID it had.
 func kept(t *testing.T, namespace string, before map[string]types.UID, names ...string) {
 	t.Helper()
