@@ -85,6 +85,7 @@ func testRequests(t *testing.T, client kubernetes.Interface, calls *recorder) {
 		"forged bookkeeping":                                      {optedIn, new(int32(1)), annotate("pvc-pruner.io/prior-replicas", `"9"`), both},
 		"an annotation through the status subresource":            {optedIn, new(int32(1)), patch(`{"metadata":{"annotations":{"pvc-pruner.io/prior-replicas":"9"}}}`, "status"), both},
 		"a status of an opted-in set":                             {optedIn, new(int32(1)), patch(`{"status":{"replicas":1}}`, "status"), nil},
+		"a status with an old spec":                               {optedIn, new(int32(1)), patch(`{"status":{"replicas":1},"spec":{"replicas":9,"ordinals":{"start":3}}}`, "status"), nil},
 		"a rollout of an opted-in set":                            {optedIn, new(int32(1)), patch(`{"spec":{"template":{"metadata":{"labels":{"release":"2"}}}}}`), nil},
 		"a label of an opted-in set":                              {optedIn, new(int32(1)), patch(`{"metadata":{"labels":{"a":"b"}}}`), nil},
 		"a finalizer of an opted-in set":                          {optedIn, new(int32(1)), patch(`{"metadata":{"finalizers":["example.com/f"]}}`), nil},

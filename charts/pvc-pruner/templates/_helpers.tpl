@@ -190,7 +190,8 @@ rules:
     operations: [CREATE, UPDATE]
     resources: [statefulsets]
     scope: Namespaced
-  # The status subresource can write annotations too.
+  # The status subresource can write annotations too. The spec that it sends is never stored,
+  # and a controller that is late sends an old one.
   - apiGroups: [apps]
     apiVersions: [v1]
     operations: [UPDATE]
@@ -205,8 +206,8 @@ matchConditions:
   - name: concerns-pvc-pruner
     expression: >-
       request.operation == 'CREATE' ||
-      object.spec.?replicas != oldObject.spec.?replicas ||
-      object.spec.?ordinals != oldObject.spec.?ordinals ||
+      (request.?subResource.orValue('') != 'status' &&
+      (object.spec.?replicas != oldObject.spec.?replicas || object.spec.?ordinals != oldObject.spec.?ordinals)) ||
       object.metadata.?annotations.orValue({}).exists(k, k.startsWith('pvc-pruner.io/') &&
       oldObject.metadata.?annotations[?k] != optional.of(object.metadata.annotations[k])) ||
       oldObject.metadata.?annotations.orValue({}).exists(k, k.startsWith('pvc-pruner.io/') &&
