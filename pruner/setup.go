@@ -1,6 +1,7 @@
 package pruner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -64,48 +66,70 @@ func (o Options) check() error {
 	return nil
 }
 
-// Setup adds the reconciler to the manager. It runs only in the elected leader.
-func Setup(mgr ctrl.Manager, opts Options) error {
+// Pruner prunes for as long as Run runs.
+type Pruner struct {
+	cache      cache.Cache
+	controller controller.Options
+	opts       Options
+	metrics    *metrics
+	fence      *fencer
+}
+
+// New makes a pruner that sees StatefulSets through the cache of the manager and uses the manager's defaults for
+// controllers. The manager knows nothing of it.
+func New(mgr ctrl.Manager, opts Options) (*Pruner, error) {
 	if err := opts.check(); err != nil {
-		return fmt.Errorf("pruner: %w", err)
+		return nil, fmt.Errorf("pruner: %w", err)
 	}
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	metrics, err := newMetrics(opts.Registry)
-	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+	p := &Pruner{cache: mgr.GetCache(), opts: opts, controller: controller.Options{
+		MaxConcurrentReconciles: opts.Workers,
+		SkipNameValidation:      new(true), // one after the other may run
+	}}
+	p.controller.DefaultFromConfig(mgr.GetControllerOptions())
+	p.controller.Logger = mgr.GetLogger()
+	var err error
+	if p.metrics, err = newMetrics(opts.Registry); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	fence, err := newFencer(opts.Client, opts.FenceMargin)
-	if err != nil {
-		return err
-	}
-	r := &reconciler{
-		cache:    mgr.GetCache(),
-		client:   opts.Client,
-		defaults: opts.Defaults,
-		now:      opts.Clock,
-		memory:   newMemory(opts.Defaults),
-		events:   newReporter(opts.Client, opts.Clock),
-		metrics:  metrics,
-		fence:    fence,
-
-		considerWorkloads: opts.ConsiderWorkloads,
-		snapshots:         opts.Snapshots,
+	if p.fence, err = newFencer(opts.Client, opts.FenceMargin); err != nil {
+		return nil, err
 	}
 	if !fenced {
-		r.fence = nil
+		p.fence = nil
 	}
-	c, err := controller.New("pruner", mgr, controller.Options{
-		Reconciler:              r,
-		MaxConcurrentReconciles: opts.Workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast),
-	})
+	return p, nil
+}
+
+// Run prunes until the context ends and work in hand is finished or broken off. It begins with an empty memory: what
+// happened before, perhaps under another leader, was not seen. Only one may run at a time, in the elected leader.
+func (p *Pruner) Run(ctx context.Context) error {
+	r := &reconciler{
+		cache:    p.cache,
+		client:   p.opts.Client,
+		defaults: p.opts.Defaults,
+		now:      p.opts.Clock,
+		memory:   newMemory(p.opts.Defaults),
+		events:   newReporter(p.opts.Client, p.opts.Clock),
+		metrics:  p.metrics,
+		fence:    p.fence,
+
+		considerWorkloads: p.opts.ConsiderWorkloads,
+		snapshots:         p.opts.Snapshots,
+	}
+	options := p.controller
+	options.Reconciler = r
+	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast)
+	c, err := controller.NewUnmanaged("pruner", options)
 	if err != nil {
 		return fmt.Errorf("create controller: %w", err)
 	}
-	if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), &appsv1.StatefulSet{}, r.memory.handler())); err != nil {
+	watched := &leavable{Cache: p.cache}
+	defer watched.leave()
+	if err := c.Watch(source.Kind[client.Object](watched, &appsv1.StatefulSet{}, r.memory.handler())); err != nil {
 		return fmt.Errorf("watch StatefulSets: %w", err)
 	}
-	return nil
+	return c.Start(ctx)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
 
-func TestSetupRefusesWhatCannotWork(t *testing.T) {
+func TestNewRefusesWhatCannotWork(t *testing.T) {
 	for name, spoil := range map[string]func(*Options){
 		"no client":                            func(o *Options) { o.Client = nil },
 		"no registry":                          func(o *Options) { o.Registry = nil },
@@ -22,7 +22,7 @@ func TestSetupRefusesWhatCannotWork(t *testing.T) {
 				Client: newFakeCluster(), Registry: prometheus.NewRegistry(), Workers: 1, FenceMargin: policy.FenceMargin, Defaults: defaults,
 			}
 			spoil(&o)
-			if err := Setup(nil, o); err == nil || !strings.HasPrefix(err.Error(), "pruner: ") {
+			if _, err := New(nil, o); err == nil || !strings.HasPrefix(err.Error(), "pruner: ") {
 				t.Errorf("error %v", err)
 			}
 		})

@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/leaderelection"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -114,10 +116,20 @@ func setupPruner(mgr ctrl.Manager, config *rest.Config, clientset kubernetes.Int
 		}
 		opts.Snapshots = client
 	}
-	if err := pruner.Setup(mgr, opts); err != nil {
+	p, err := pruner.New(mgr, opts)
+	if err != nil {
 		return fmt.Errorf("set up pruner: %w", err)
 	}
-	return nil
+	if !o.leaderElect {
+		return mgr.Add(manager.RunnableFunc(p.Run))
+	}
+	lock, err := leaderelection.NewResourceLock(config, mgr, leaderelection.Options{
+		LeaderElection: true, LeaderElectionID: o.lease, LeaderElectionNamespace: o.namespace, RenewDeadline: renewDeadline,
+	})
+	if err != nil {
+		return fmt.Errorf("set up leader election: %w", err)
+	}
+	return mgr.Add(&election{lock: lock, work: p.Run})
 }
 
 func restConfig(o options) (*rest.Config, error) {
@@ -157,14 +169,10 @@ func newManager(config *rest.Config, o options, managed *certs.Managed) (ctrl.Ma
 			DefaultNamespaces:           watched(o.watchNamespaces),
 			ByObject:                    map[client.Object]cache.ByObject{&appsv1.StatefulSet{}: {Transform: pruner.StripStatefulSet}},
 		},
-		LeaderElection:                o.pruner && o.leaderElect,
-		LeaderElectionID:              o.lease,
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true, // the process ends right after Start returns
-		GracefulShutdownTimeout:       &shutdown,
-		HealthProbeBindAddress:        o.healthAddress,
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
-		WebhookServer:                 ctrlwebhook.NewServer(server),
+		GracefulShutdownTimeout: &shutdown,
+		HealthProbeBindAddress:  o.healthAddress,
+		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress},
+		WebhookServer:           ctrlwebhook.NewServer(server),
 	})
 	if err == nil && managed != nil {
 		err = mgr.Add(managed)

@@ -49,6 +49,17 @@ func (a *authority) sign(t *testing.T, host string) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return secretData(t, der, key)
+}
+
+// pair is what a Secret of type kubernetes.io/tls of the authority itself holds.
+func (a *authority) pair(t *testing.T) map[string][]byte {
+	t.Helper()
+	return secretData(t, a.certificate.Raw, a.key)
+}
+
+func secretData(t *testing.T, der []byte, key *ecdsa.PrivateKey) map[string][]byte {
+	t.Helper()
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)

@@ -53,6 +53,8 @@ func TestNothingIsMissedWhileAllIsReplaced(t *testing.T) {
 	load.mark(t, "a replica killed")
 	run(t, "kubectl", "delete", "lease", own, "-n", own)
 	load.mark(t, "the lease deleted")
+	loseLease(t)
+	load.mark(t, "the lease lost")
 
 	eventually(t, 4*time.Minute, func() error { // two thirds of its life are two minutes
 		if strings.Count(caBundle(t), "BEGIN CERTIFICATE") < 2 {
@@ -247,6 +249,32 @@ func leaseHolder(t *testing.T) string {
 		return nil
 	})
 	return pod
+}
+
+// loseLease gives the lease to somebody who does not exist, and waits until a replica leads again. None begins anew: they
+// go on answering.
+func loseLease(t *testing.T) {
+	t.Helper()
+	restarts := func() (sum int32) {
+		for _, pod := range replicas(t) {
+			for _, status := range pod.Status.ContainerStatuses {
+				sum += status.RestartCount
+			}
+		}
+		return sum
+	}
+	before := restarts()
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+	run(t, "kubectl", "patch", "lease", own, "-n", own, "--type=merge", "-p", `{"spec":{"holderIdentity":"nobody","renewTime":"`+now+`"}}`)
+	eventually(t, enough, func() error {
+		if holder := leaseHolder(t); holder == "nobody" {
+			return errors.New("no replica leads again")
+		}
+		return nil
+	})
+	if after := restarts(); after != before {
+		t.Errorf("replicas began anew %d times", after-before)
+	}
 }
 
 // warnings are the admission warnings that came since they were forgotten.
