@@ -29,13 +29,14 @@ type Command struct {
 func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.File, c.Line, c.Text) }
 
 var (
-	inline  = regexp.MustCompile("`((?:kubectl|helm) (?:\\\\\\||[^`])+)`")
+	inline  = regexp.MustCompile("`((?:kubectl|helm) [^ `]+ (?:\\\\\\||[^`])+)`")
 	comment = regexp.MustCompile(`(^|\s{2,})#.*$`)
 	space   = regexp.MustCompile(`\s+`)
 )
 
 // Commands are those of a page below the folder root, in its order: each line of a block of the language "sh", each line
-// of one of "console" that begins with a prompt, and each kubectl or helm command with arguments within the text.
+// of one of "console" that begins with a prompt, and each kubectl or helm command within the text that
+// has arguments: `helm upgrade` is a name.
 func Commands(root, file string) ([]Command, error) {
 	page, err := os.Open(filepath.Join(root, file))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,17 +19,17 @@ import (
 	"github.com/pvc-pruner/pvc-pruner/test/docs"
 )
 
-// fails are the commands that show what is refused, or what this cluster has not.
-var fails = []string{
-	"kubectl annotate statefulset NAME pvc-pruner.io/delay=soon --dry-run=server",
-	"kubectl auth can-i delete pvc -n NAMESPACE --as=USER",
-	"kubectl get volumesnapshots -A -l pvc-pruner.io/claim-uid",
-	"kubectl -n pvc-pruner describe certificate pvc-pruner", // another mode
+// fails are the commands that show what is refused, or what this cluster has not, and what they say.
+var fails = map[string]string{
+	"kubectl annotate statefulset NAME pvc-pruner.io/delay=soon --overwrite --dry-run=server": `pvc-pruner.io/delay`,
+	"kubectl auth can-i delete pvc -n NAMESPACE --as=USER":                                    "no",
+	"kubectl get volumesnapshots -A -l pvc-pruner.io/claim-uid":                               "the server doesn't have a resource type",
+	"kubectl -n pvc-pruner describe certificate pvc-pruner":                                   "NotFound", // another mode
 }
 
 // Each command of the guide to the installation works as it stands there. Last by the name of its file: it uses
-// cert-manager, which the test before started. Each section begins with pvc-pruner as its first command installs it, or,
-// where it installs it itself, without.
+// cert-manager, which the test before started. Each section finds pvc-pruner as the guide's first command installs it, or none where
+// it installs it itself.
 func TestTheGuide(t *testing.T) {
 	g := newGuide(t)
 	var last string
@@ -41,13 +42,17 @@ func TestTheGuide(t *testing.T) {
 			if docs.NotRun(c) != "" {
 				continue
 			}
-			if section := file + c.Section; section != last {
+			section := file + c.Section
+			if section != last && g.changed {
 				g.uninstall(t)
-				last = section
 			}
-			if !strings.HasPrefix(c.Text, "helm install ") && c.Text != "kubectl create namespace pvc-pruner" {
+			switch {
+			case !installs(c):
 				g.install(t)
+			case section != last:
+				g.uninstall(t)
 			}
+			last = section
 			g.run(t, c)
 		}
 	}
@@ -57,6 +62,14 @@ type guide struct {
 	folder string
 	// namespace is where pvc-pruner was installed by the last command that did, or empty.
 	namespace string
+	// changed: it may not be as the first command installs it.
+	changed bool
+}
+
+var changes = regexp.MustCompile(`^helm (install|upgrade|uninstall)|^kubectl (create namespace|delete)`)
+
+func installs(c docs.Command) bool {
+	return strings.HasPrefix(c.Text, "helm install ") || c.Text == "kubectl create namespace "+own
 }
 
 // newGuide makes a folder with the files that the commands name, and the set that they look at.
@@ -122,6 +135,17 @@ func (g *guide) install(t *testing.T) {
 	}
 	first := slices.IndexFunc(commands, func(c docs.Command) bool { return strings.HasPrefix(c.Text, "helm install ") })
 	g.run(t, commands[first])
+	g.changed = false
+}
+
+// prune makes the set that the commands look at the subject of a decision.
+func (g *guide) prune(t *testing.T) {
+	t.Helper()
+	run(t, "kubectl", "annotate", "--overwrite", "statefulset/db", "pvc-pruner.io/enabled=true", "pvc-pruner.io/delay=0s")
+	mustScale(t, "default", "db", 2)
+	awaitReady(t, "default", "db", 2)
+	mustScale(t, "default", "db", 1)
+	awaitGone(t, "default", "data-db-1")
 }
 
 func (g *guide) uninstall(t *testing.T) {
@@ -139,7 +163,7 @@ func (g *guide) uninstall(t *testing.T) {
 			}
 		}
 	}
-	g.namespace = ""
+	g.namespace, g.changed = "", false
 }
 
 // run runs a command as a reader would, who puts names in place of what is in capitals.
@@ -149,6 +173,9 @@ func (g *guide) run(t *testing.T, c docs.Command) {
 	pod := "POD"
 	if strings.Contains(text, pod) {
 		pod = replicas(t)[0].Name
+	}
+	if strings.Contains(text, "| grep '\"name\":\"NAME\"'") {
+		g.prune(t) // for there to be something to tell
 	}
 	for _, pair := range [][2]string{
 		{"helm get manifest RELEASE --namespace NAMESPACE", "helm get manifest pvc-pruner --namespace pvc-pruner"},
@@ -167,7 +194,10 @@ func (g *guide) run(t *testing.T, c docs.Command) {
 	if strings.HasPrefix(text, "helm install ") || strings.HasPrefix(text, "helm upgrade ") {
 		text += " --set image.tag=" + imageTag + ",image.pullPolicy=Never"
 	}
-	if strings.HasPrefix(text, "helm install ") || strings.HasPrefix(text, "kubectl create namespace") {
+	if changes.MatchString(text) {
+		g.changed = true
+	}
+	if installs(c) {
 		g.namespace = own
 		if strings.Contains(text, "--namespace team-a-system") {
 			g.namespace = "team-a-system"
@@ -180,7 +210,7 @@ func (g *guide) run(t *testing.T, c docs.Command) {
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+theNode.Kubeconfig(), "PATH="+filepath.Dir(theNode.Program("kubectl"))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%v\n%s", c, out)
-	if want := slices.Contains(fails, c.Text); (err != nil) != want {
-		t.Error(fmt.Errorf("%v\nas %s: failed is to be %t: %w\n%s", c, text, want, err, out))
+	if says, fails := fails[c.Text]; (err != nil) != fails || !strings.Contains(string(out), says) {
+		t.Error(fmt.Errorf("%v\nas %s: failed is to be %t, saying %q: %w\n%s", c, text, fails, says, err, out))
 	}
 }
