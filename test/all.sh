@@ -3,7 +3,8 @@
 # it runs the first phase alone.
 #
 # Of the packages with a control plane two run at once: those with a real node wait for
-# containers most of the time, and the scripts keep the cores busy meanwhile.
+# containers most of the time, and the scripts keep the cores busy meanwhile. These two
+# take longest and begin first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,9 +30,10 @@ else
 fi
 
 mapfile -t packages < <(go list ./...)
-units=() planes=()
+units=() longest=() planes=()
 for package in "${packages[@]}"; do
   case $package in
+    */test/installation | */test/e2e) longest+=("$package") ;;
     */test/*) planes+=("$package") ;;
     *) units+=("$package") ;;
   esac
@@ -43,8 +45,8 @@ if [ "${1:-}" != unit ]; then
   [ "$(id -u)" != 0 ] || modules+=(node) # others cannot start one
   go run ./test/cluster/cmd/control-plane "${modules[@]}" >/dev/null
   # Compile with all cores; what follows is limited to two packages at a time.
-  go test -run='^$' "${planes[@]}" >/dev/null || true
-  phase control-plane -p=2 -timeout=20m "${planes[@]}"
+  go test -run='^$' "${longest[@]}" "${planes[@]}" >/dev/null || true
+  phase control-plane -p=2 -timeout=40m "${longest[@]}" "${planes[@]}"
 fi
 
 echo "== summary =="
