@@ -27,10 +27,11 @@ var fails = map[string]string{
 	"kubectl -n pvc-pruner describe certificate pvc-pruner":                                   "NotFound", // another mode
 }
 
-// Each command of the guide to the installation works as it stands there. Last by the name of its file: it uses
-// cert-manager, which the test before started. Each section finds pvc-pruner as the guide's first command installs it, or none where
+// Each command of the guide to the installation works as it stands there. Late by the name of its file: it needs
+// cert-manager, which stays until the node ends. Each section finds pvc-pruner as the guide's first command installs it, or none where
 // it installs it itself.
 func TestTheGuide(t *testing.T) {
+	needCertManager(t)
 	g := newGuide(t)
 	var last string
 	for _, file := range docs.Installation {
