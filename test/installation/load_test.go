@@ -247,9 +247,15 @@ func leaseHolder(t *testing.T) string {
 }
 
 // killReplica ends one without warning, and waits until it is back. Until the node has noticed, connections go to it
-// all the same.
+// all the same. One that an upgrade replaced must be gone before: it would not begin anew.
 func killReplica(t *testing.T) {
 	t.Helper()
+	eventually(t, enough, func() error {
+		if pods := replicas(t); len(pods) != 2 {
+			return fmt.Errorf("there are %d replicas, want 2", len(pods))
+		}
+		return replicasReady(t, 2)
+	})
 	before := restarts(t)
 	if out, err := theNode.Inside(t.Context(), "sh", "-c", "kill -9 $(pgrep -x pvc-pruner | head -1)"); err != nil {
 		t.Errorf("%v %s", err, out)
