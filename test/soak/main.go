@@ -36,7 +36,7 @@ func main() {
 	flag.DurationVar(&s.duration, "duration", time.Hour, "start no further round after this time")
 	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
 	flag.StringVar(&s.tags, "tags", "", "build tags for pvc-pruner, such as nofence")
-	flag.BoolVar(&s.expect, "expect-violations", false, "fail if there is no violation: shows that the observer sees them")
+	flag.BoolVar(&s.expect, "expect-violations", false, "go on until there is a violation, and fail if there is none for long: shows that the observer sees them")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -68,6 +68,10 @@ func run(ctx context.Context, s settings) (err error) {
 	return soak(ctx, s, client, pruner)
 }
 
+// expectFor bounds the search for a violation. A round of one set meets one with a
+// probability of some percent, and this is hundreds of rounds.
+const expectFor = 10 * time.Minute
+
 // soak runs the actors under the observer's eyes and prints what came of it.
 func soak(ctx context.Context, s settings, client kubernetes.Interface, pruner *install.Instance) error {
 	if err := makeSets(ctx, client, s.sets); err != nil {
@@ -79,20 +83,34 @@ func soak(ctx context.Context, s settings, client kubernetes.Interface, pruner *
 	}
 	began := time.Now()
 	counts := &tally{}
-	group, groupCtx := errgroup.WithContext(ctx)
-	for i := range s.sets {
-		a := &actor{
+	actors := make([]*actor, s.sets)
+	for i := range actors {
+		actors[i] = &actor{
 			client: client, set: setName(i), counts: counts, until: began.Add(s.duration),
 			random: rand.New(rand.NewPCG(s.seed, uint64(i))),
 		}
-		group.Go(func() error { return a.act(groupCtx, s.rounds) })
 	}
-	if err := group.Wait(); err != nil {
-		return err
+	for {
+		if err := actAll(ctx, actors, s.rounds); err != nil {
+			return err
+		}
+		// Whether a scale-up meets a deletion is chance, and a few rounds can lack one.
+		if !s.expect || len(recorded.Judge()) > 0 || time.Since(began) > expectFor {
+			break
+		}
 	}
 	left, err := settle(ctx, client, recorded)
 	if err != nil {
 		return err
 	}
 	return report(began, counts, append(recorded.Judge(), left...), recorded, pruner, s.expect)
+}
+
+// actAll lets all actors act at once and waits for them.
+func actAll(ctx context.Context, actors []*actor, rounds int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, a := range actors {
+		group.Go(func() error { return a.act(ctx, rounds) })
+	}
+	return group.Wait()
 }
