@@ -61,8 +61,8 @@ control-plane: ## Build the control plane's programs into the cache folder; KUBE
 	@go run ./test/cluster/cmd/control-plane -kubernetes=$(KUBERNETES)
 
 .PHONY: build
-build: ## Build bin/pvc-pruner
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/pvc-pruner ./cmd/pvc-pruner
+build: ## Build bin/pvc-pruner and the plugin bin/kubectl-pvc_pruner
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 .PHONY: image
 image: ## Build the container image IMAGE with docker, podman or buildah

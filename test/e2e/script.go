@@ -89,7 +89,8 @@ func (w *world) setup(env *testscript.Env, serial bool) error {
 	env.Setenv("NS", s.namespace)
 	env.Setenv("KUBECONFIG", s.kubeconfig)
 	env.Setenv("HOME", filepath.Dir(filepath.Dir(s.kubeconfig)))
-	env.Setenv("PATH", filepath.Dir(w.cluster.Program("kubectl"))+string(os.PathListSeparator)+env.Getenv("PATH"))
+	path := []string{filepath.Dir(w.cluster.Program("kubectl")), w.plugins, env.Getenv("PATH")}
+	env.Setenv("PATH", strings.Join(path, string(os.PathListSeparator)))
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type world struct {
 	client  kubernetes.Interface
 	objects dynamic.Interface
 	mapper  meta.RESTMapper
+	// plugins is the folder with the plugin of kubectl.
+	plugins string
 	// minor of Kubernetes that the API server says it is: 37 for 1.37.
 	minor int
 	// relay is between the pruner and the API server; the interceptor decides for it.
@@ -43,11 +46,14 @@ func startWorld(ctx context.Context, dir string, log io.Writer) (*world, error) 
 	if err != nil {
 		return nil, fmt.Errorf("start the control plane: %w", err)
 	}
-	w := &world{cluster: plane}
+	w := &world{cluster: plane, plugins: filepath.Join(dir, "plugins")}
 	if err := w.connect(); err != nil {
 		return nil, errors.Join(err, w.stop())
 	}
 	if err := w.readVersion(log); err != nil {
+		return nil, errors.Join(err, w.stop())
+	}
+	if err := install.BuildPlugin(ctx, w.plugins); err != nil {
 		return nil, errors.Join(err, w.stop())
 	}
 	w.pruner, err = install.Start(ctx, install.Options{

@@ -16,10 +16,20 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return strings.TrimSpace(root), err
 }
 
-// build compiles the program into a folder and returns its path.
-func build(ctx context.Context, root, folder, tags string) (string, error) {
-	program := filepath.Join(folder, "pvc-pruner")
-	_, err := run(ctx, root, "go", "build", "-tags", tags, "-o", program, "./cmd/pvc-pruner")
+// BuildPlugin compiles the plugin of kubectl into a folder.
+func BuildPlugin(ctx context.Context, folder string) error {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = build(ctx, root, folder, "kubectl-pvc_pruner", "")
+	return err
+}
+
+// build compiles a program into a folder and returns its path.
+func build(ctx context.Context, root, folder, name, tags string) (string, error) {
+	program := filepath.Join(folder, name)
+	_, err := run(ctx, root, "go", "build", "-tags", tags, "-o", program, "./cmd/"+name)
 	return program, err
 }
 

@@ -98,7 +98,7 @@ func (i *Instance) install(ctx context.Context) error {
 		return err
 	}
 	i.progress("building pvc-pruner")
-	if i.program, err = build(ctx, root, i.options.Dir, i.options.Tags); err != nil {
+	if i.program, err = build(ctx, root, i.options.Dir, "pvc-pruner", i.options.Tags); err != nil {
 		return err
 	}
 	if i.proxy, err = newProxy(ctx); err != nil {

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const long = `Shows what pvc-pruner would delete, when, and why it keeps the rest. Reading commands
+need no pvc-pruner in the cluster and change nothing.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 the API server
+cannot be reached, 130 interrupted.`
+
+// environment is what all commands share.
+type environment struct {
+	genericiooptions.IOStreams
+	flags *genericclioptions.ConfigFlags
+	now   func() time.Time
+	// connect makes the client; tests put a fake one here.
+	connect func() (kubernetes.Interface, error)
+}
+
+// newEnvironment reaches the cluster that the usual flags of kubectl name.
+func newEnvironment(streams genericiooptions.IOStreams) *environment {
+	e := &environment{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now}
+	e.flags.WrapConfigFn = func(config *rest.Config) *rest.Config {
+		config.QPS, config.Burst = 50, 300 // as kubectl: one command may ask many namespaces
+		config.WarningHandlerWithContext = nil
+		config.WarningHandler = rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{
+			Deduplicate: true, Color: printers.AllowsColorOutput(streams.ErrOut),
+		})
+		return config
+	}
+	e.connect = func() (kubernetes.Interface, error) {
+		config, err := e.flags.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		return kubernetes.NewForConfig(config)
+	}
+	return e
+}
+
+// Run runs the command line args and returns the exit code. version is what --version says.
+func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams, version string) int {
+	e := newEnvironment(streams)
+	root := e.newRoot(version)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintln(streams.ErrOut, "error:", explained(ctx, err))
+	}
+	return exitCode(ctx, err)
+}
+
+// newRoot assembles the commands.
+func (e *environment) newRoot(version string) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kubectl-pvc_pruner",
+		Short:         "See what pvc-pruner deletes, keeps, and why",
+		Long:          long,
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl pvc-pruner"},
+	}
+	root.SetVersionTemplate("kubectl-pvc_pruner {{.Version}}\n")
+	root.SetOut(e.Out)
+	root.SetErr(e.ErrOut)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	e.flags.AddFlags(root.PersistentFlags())
+	return root
+}
