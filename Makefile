@@ -52,6 +52,10 @@ soak: control-plane ## Scale sets at random under an observer's eyes; ROUNDS, SE
 crash: control-plane ## Kill the pruner at, and spoil, each request of a prune; SHORT=1 every third only
 	@go run ./test/crash $(if $(SHORT),-short)
 
+.PHONY: bench
+bench: control-plane ## Measure pvc-pruner beside the built-in whenScaled: Delete; ROUNDS, ONLY=reclaim/b
+	@go run ./test/bench $(if $(ROUNDS),-rounds=$(ROUNDS)) $(if $(ONLY),-only=$(ONLY),-results=test/bench/results.txt)
+
 .PHONY: model
 model: ## Check the protocol of the fence exhaustively; needs spin and gcc
 	@test/model/check.sh

@@ -29,6 +29,10 @@ type Options struct {
 	Log io.Writer
 	// Dir receives data and logs and is left behind by Stop; empty: a temporary folder that Stop removes.
 	Dir string
+	// ControllerManager are further flags of kube-controller-manager; they win over ours.
+	ControllerManager []string
+	// AuditUsers are users whose requests the API server writes into AuditLog, one line of JSON each; none: nobody's.
+	AuditUsers []string
 }
 
 // Cluster is a running control plane.
@@ -80,17 +84,21 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if c.watchdog, err = startWatchdog(ctx, run); err != nil {
 		return nil, err
 	}
-	if err := c.startAll(ctx, nodesOrDefault(opts.Nodes)); err != nil {
+	if err := c.startAll(ctx, opts); err != nil {
 		// Stop removes the logs: the error already carries what matters of them.
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
 }
 
-func (c *Cluster) startAll(ctx context.Context, nodes int) error {
+func (c *Cluster) startAll(ctx context.Context, opts Options) error {
 	began := time.Now()
+	nodes := nodesOrDefault(opts.Nodes)
 	var err error
 	if c.servers, err = newServers(c.run, c.programs, c.watchdog.kill); err != nil {
+		return err
+	}
+	if err := c.servers.audit(c.run, opts.AuditUsers); err != nil {
 		return err
 	}
 	c.byName = map[string]program{"etcd": c.servers.etcd, "kube-apiserver": c.servers.api}
@@ -103,7 +111,7 @@ func (c *Cluster) startAll(ctx context.Context, nodes int) error {
 	if err := c.connect(); err != nil {
 		return err
 	}
-	if err := c.addProcesses(); err != nil {
+	if err := c.addProcesses(opts.ControllerManager); err != nil {
 		return err
 	}
 	c.volumes = recordVolumes(c.client, c.run.volumes())
@@ -146,7 +154,7 @@ func (c *Cluster) connect() error {
 }
 
 // addProcesses adds the programs that are clients of the API server.
-func (c *Cluster) addProcesses() error {
+func (c *Cluster) addProcesses(controllerManager []string) error {
 	in := flagInputs{
 		kubeconfig:     c.kubeconfig,
 		signingKey:     filepath.Join(c.run.certificates(), "sa-signer.key"),
@@ -155,6 +163,7 @@ func (c *Cluster) addProcesses() error {
 		stages:         stagesFile(c.programs),
 		schedulerCerts: c.run.in("certificates", "scheduler"),
 		managerCerts:   c.run.in("certificates", "controller-manager"),
+		managerFlags:   controllerManager,
 	}
 	if err := os.WriteFile(in.apiServerCA, c.config.CAData, 0o600); err != nil {
 		return fmt.Errorf("write the API server's CA: %w", err)
@@ -237,6 +246,9 @@ func (c *Cluster) Program(name string) string { return filepath.Join(c.programs,
 
 // Dir returns the folder of data and logs.
 func (c *Cluster) Dir() string { return c.run.root }
+
+// AuditLog returns the path of the record of the requests of Options.AuditUsers.
+func (c *Cluster) AuditLog() string { return c.run.log("audit") }
 
 // LogTail returns the last lines of a program's log.
 func (c *Cluster) LogTail(name string, lines int) string { return c.run.logTail(name, lines) }

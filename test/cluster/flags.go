@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -14,6 +15,7 @@ type flagInputs struct {
 	stages         string // kwok's
 	schedulerCerts string
 	managerCerts   string
+	managerFlags   []string // further ones
 }
 
 // The default of 20 requests per second dominates whatever is measured or awaited: 100 StatefulSets of 3 claims take
@@ -21,26 +23,25 @@ type flagInputs struct {
 func unthrottled() []string { return []string{"--kube-api-qps=1000", "--kube-api-burst=2000"} }
 
 func controllerManagerFlags(in flagInputs, port int) []string {
-	return append(
-		unthrottled(),
-		"--kubeconfig="+in.kubeconfig,
-		"--authentication-kubeconfig="+in.kubeconfig,
-		"--authorization-kubeconfig="+in.kubeconfig,
+	return slices.Concat(unthrottled(), []string{
+		"--kubeconfig=" + in.kubeconfig,
+		"--authentication-kubeconfig=" + in.kubeconfig,
+		"--authorization-kubeconfig=" + in.kubeconfig,
 		"--bind-address=127.0.0.1",
-		"--secure-port="+strconv.Itoa(port),
-		"--cert-dir="+in.managerCerts,
+		"--secure-port=" + strconv.Itoa(port),
+		"--cert-dir=" + in.managerCerts,
 		"--leader-elect=false",
 		"--use-service-account-credentials",
-		"--service-account-private-key-file="+in.signingKey,
-		"--root-ca-file="+in.apiServerCA,
+		"--service-account-private-key-file=" + in.signingKey,
+		"--root-ca-file=" + in.apiServerCA,
 		// Real volumes: folders of this host that are made and removed with their PersistentVolume.
 		"--enable-hostpath-provisioner",
 		// The default is a folder of the system that we have no business in.
-		"--flex-volume-plugin-dir="+in.volumePlugins,
+		"--flex-volume-plugin-dir=" + in.volumePlugins,
 		"--horizontal-pod-autoscaler-sync-period=2s",
 		// A starved kwok on a busy machine must not play a dead node.
 		"--node-monitor-grace-period=5m",
-	)
+	}, in.managerFlags)
 }
 
 func schedulerFlags(in flagInputs, port int) []string {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,6 +72,26 @@ func newServers(run runDir, programs string, kill func(name string)) (*servers, 
 		},
 	}
 	return s, nil
+}
+
+// audit has the API server record the requests of some users; the log is complete up to the last answered request.
+func (s *servers) audit(run runDir, users []string) error {
+	if len(users) == 0 {
+		return nil
+	}
+	policy, err := json.Marshal(map[string]any{
+		"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": []string{"RequestReceived"},
+		"rules": []map[string]any{{"level": "Metadata", "users": users}, {"level": "None"}},
+	})
+	if err != nil {
+		return fmt.Errorf("encode the audit policy: %w", err)
+	}
+	path := run.in("audit-policy.json")
+	if err := os.WriteFile(path, policy, 0o600); err != nil {
+		return fmt.Errorf("write the audit policy: %w", err)
+	}
+	s.plane.APIServer.Configure().Set("audit-policy-file", path).Set("audit-log-path", run.log("audit")).Set("audit-log-mode", "blocking")
+	return nil
 }
 
 func (s *server) start(ctx context.Context) error {
