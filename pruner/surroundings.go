@@ -28,7 +28,7 @@ func (s *step) lookAround(ctx context.Context) (around surroundings, err error) 
 		}
 	}
 	if s.snapshots != nil {
-		around.snapshots, err = s.listSnapshots(ctx)
+		around.snapshots, err = live.VolumeSnapshots(ctx, s.snapshots, s.key.Namespace)
 	}
 	return around, err
 }

@@ -2,55 +2,14 @@ package pruner
 
 import (
 	"context"
-	"fmt"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/pvc-pruner/pvc-pruner/pruner/live"
 	"github.com/pvc-pruner/pvc-pruner/pruner/policy"
 )
-
-// listSnapshots lists the VolumeSnapshots of the namespace. A cluster that does not know
-// the kind has none.
-func (s *step) listSnapshots(ctx context.Context) ([]policy.VolumeSnapshot, error) {
-	list, err := s.snapshots.SnapshotV1().VolumeSnapshots(s.key.Namespace).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list VolumeSnapshots: %w", err)
-	}
-	if list.Continue != "" {
-		return nil, live.ErrPartialList
-	}
-	found := make([]policy.VolumeSnapshot, 0, len(list.Items))
-	for i := range list.Items {
-		found = append(found, describeSnapshot(&list.Items[i]))
-	}
-	return found, nil
-}
-
-func describeSnapshot(vs *snapshotv1.VolumeSnapshot) policy.VolumeSnapshot {
-	d := policy.VolumeSnapshot{Name: vs.Name, ClaimUID: types.UID(vs.Labels[policy.LabelClaimUID])}
-	if vs.Spec.Source.PersistentVolumeClaimName != nil {
-		d.Claim = *vs.Spec.Source.PersistentVolumeClaimName
-	}
-	if vs.Status == nil {
-		return d
-	}
-	d.Ready = vs.DeletionTimestamp == nil && vs.Status.ReadyToUse != nil && *vs.Status.ReadyToUse
-	if vs.Status.Error != nil {
-		d.Failure = "no reason given"
-		if vs.Status.Error.Message != nil {
-			d.Failure = *vs.Status.Error.Message
-		}
-	}
-	return d
-}
 
 // takeSnapshots takes a VolumeSnapshot of each claim that lacks but that, and returns the
 // verdicts on them: they wait until it is ready. Nothing else is done to a claim meanwhile.

@@ -31,9 +31,24 @@ type finding struct {
 
 // claimGates in order: the first that finds something decides. Those that keep for
 // good stand first, so that a claim which will never go does not look like waiting.
-var claimGates = [...]func(Plan, Snapshot, Verdict) *finding{
-	gateKeepAnnotation, gateTemplate, gateOwner, gateNameShared, gateTerminating, gateCreatedSince,
-	gatePod, gateInUse, gateClone, gateSnapshot, gateSnapshotUnderWay, gateWorkload, gateBuiltIn, gateSnapshotTaken,
+var claimGates = [...]struct {
+	demand string // what the gate demands, in words
+	ask    func(Plan, Snapshot, Verdict) *finding
+}{
+	{"it is not marked to be kept", gateKeepAnnotation},
+	{"its template may be pruned", gateTemplate},
+	{"no other controller owns it", gateOwner},
+	{"no other StatefulSet could use its name", gateNameShared},
+	{"it is not being deleted already", gateTerminating},
+	{"it was made before the scale-down", gateCreatedSince},
+	{"the pod of its ordinal is gone", gatePod},
+	{"no pod names it", gateInUse},
+	{"it is not being cloned", gateClone},
+	{"the storage driver takes no snapshot of it", gateSnapshot},
+	{"Kubernetes does not delete it by itself", gateBuiltIn},
+	{"no VolumeSnapshot of it is under way", gateSnapshotUnderWay},
+	{"no workload will need it", gateWorkload},
+	{"the VolumeSnapshot that is asked for is ready", gateSnapshotTaken},
 }
 
 // gateKeepAnnotation keeps a claim that carries any mark of ours but keep: "false".
@@ -111,16 +126,16 @@ func gateCreatedSince(p Plan, _ Snapshot, v Verdict) *finding {
 	if p.Controls.Scope == ScopeAll || created.Before(p.Bookkeeping.FirstScaledDownAt()) {
 		return nil
 	}
-	if !created.After(p.Bookkeeping.Window.Since.Add(controllerLag)) && madeByController(v.Claim) {
+	if !created.After(p.Bookkeeping.Window.Since.Add(controllerLag)) && MadeByController(v.Claim) {
 		return nil
 	}
 	return &finding{Keep, ReasonCreatedSince, "", "created at " + created.UTC().Format(time.RFC3339) + ", after the scale-down"}
 }
 
-// madeByController says whether the controller manager created the claim: it owns what
+// MadeByController says whether the controller manager created the claim: it owns what
 // can only be set at the creation, and since then. A restored claim names the tool that
 // restored it, or carries the fields of its former life, whose time is that of then.
-func madeByController(claim *corev1.PersistentVolumeClaim) bool {
+func MadeByController(claim *corev1.PersistentVolumeClaim) bool {
 	for i := range claim.ManagedFields {
 		f := &claim.ManagedFields[i]
 		if f.FieldsV1 == nil || f.Subresource != "" || f.Operation != metav1.ManagedFieldsOperationUpdate {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 )
@@ -72,4 +73,20 @@ func (c Controls) text(key string) string {
 		return when(c.DryRun, "true")
 	}
 	return c.SnapshotClass
+}
+
+// DefaultsFrom are the defaults that a text of DefaultsText names. What it cannot read is
+// left at the built-in default.
+func DefaultsFrom(text string) Controls {
+	c := DefaultControls(DefaultDelay)
+	for part := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(part, "=")
+		if key := Prefix + name; slices.Contains(defaultable, key) {
+			_ = c.SetDefault(key, value) // an odd value turns into the safest one
+		}
+		if part == "workloads=ignored" {
+			c.IgnoreWorkloads = true
+		}
+	}
+	return c
 }

@@ -47,3 +47,12 @@ const (
 	ReasonSnapshotMissing  Reason = "SnapshotMissing"    // lacks the VolumeSnapshot that is asked for; Wait
 	ReasonSnapshotTaken    Reason = "SnapshotRequired"   // has one that is not ready; Wait
 )
+
+// Reasons that only the plugin shows, of claims that no prune looks at.
+const (
+	ReasonInRange       Reason = "InRange"       // belongs to a replica that is wanted; Keep
+	ReasonBelowStart    Reason = "BelowStart"    // is of an ordinal below spec.ordinals.start; Keep
+	ReasonNotScaledDown Reason = "NotScaledDown" // was unused already when pvc-pruner began to watch, or kept by an earlier prune; Keep
+	ReasonSetGone       Reason = "SetGone"       // was made for a StatefulSet that is not there; Keep
+	ReasonDryRun        Reason = "DryRun"        // would go if the dry run were over; Keep
+)

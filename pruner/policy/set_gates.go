@@ -76,15 +76,30 @@ func (p Plan) SetGates(uid types.UID, now time.Time) *Hold {
 	if h := gateObject(p.Set, uid); h != nil {
 		return h
 	}
-	for _, gate := range []func(Plan, time.Time) *Hold{
-		gateOptedIn, gateInvalid, gatePending, gatePaused, gateScaledToZero,
-		gateSnapshotsOff, gateFence, gateRecord, gateStatus, gateWindow,
-	} {
-		if h := gate(p, now); h != nil {
+	for _, gate := range setGates {
+		if h := gate.ask(p, now); h != nil {
 			return h
 		}
 	}
 	return nil
+}
+
+// setGates in order: the first that finds something decides.
+var setGates = [...]struct {
+	demand      string // what the gate demands, in words
+	ask         func(Plan, time.Time) *Hold
+	needsWindow bool // it may be asked only while a prune is pending
+}{
+	{"the StatefulSet is opted in", gateOptedIn, false},
+	{"its annotations can be understood", gateInvalid, false},
+	{"a scale-down is pending", gatePending, false},
+	{"it is not paused", gatePaused, false},
+	{"it is not scaled to zero, or may be pruned there", gateScaledToZero, false},
+	{"the VolumeSnapshots that it asks for can be taken", gateSnapshotsOff, false},
+	{"no fence stands", gateFence, false},
+	{"the change of replicas is accounted for", gateRecord, true},
+	{"the StatefulSet controller has observed it", gateStatus, false},
+	{"the undo window is over", gateWindow, true},
 }
 
 func gateObject(set *appsv1.StatefulSet, uid types.UID) *Hold {

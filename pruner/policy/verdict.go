@@ -27,6 +27,17 @@ type Verdict struct {
 // nothing; s.Set must be the object of the plan.
 func (p Plan) Verdicts(s Snapshot) []Verdict {
 	from, to := p.Range()
+	return p.judge(s, func(claim *corev1.PersistentVolumeClaim, template string, ordinal int64) (Verdict, bool) {
+		if ordinal < from || to >= 0 && ordinal >= to {
+			return Verdict{}, false
+		}
+		return p.verdict(s, claim, template, ordinal), true
+	})
+}
+
+// judge asks for a verdict on each claim that the set could build, and returns those that it
+// gets in order.
+func (p Plan) judge(s Snapshot, decide func(*corev1.PersistentVolumeClaim, string, int64) (Verdict, bool)) []Verdict {
 	order := map[string]int{}
 	for i := range p.Set.Spec.VolumeClaimTemplates {
 		order[p.Set.Spec.VolumeClaimTemplates[i].Name] = i
@@ -34,10 +45,12 @@ func (p Plan) Verdicts(s Snapshot) []Verdict {
 	var verdicts []Verdict
 	for i := range s.Claims {
 		template, ordinal, ok := Candidate(p.Set, s.Claims[i].Name)
-		if !ok || ordinal < from || to >= 0 && ordinal >= to {
+		if !ok {
 			continue
 		}
-		verdicts = append(verdicts, p.verdict(s, &s.Claims[i], template, ordinal))
+		if v, judged := decide(&s.Claims[i], template, ordinal); judged {
+			verdicts = append(verdicts, v)
+		}
 	}
 	slices.SortFunc(verdicts, func(a, b Verdict) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(order[a.Template], order[b.Template]))
@@ -48,7 +61,7 @@ func (p Plan) Verdicts(s Snapshot) []Verdict {
 func (p Plan) verdict(s Snapshot, claim *corev1.PersistentVolumeClaim, template string, ordinal int64) Verdict {
 	v := Verdict{Claim: claim, Template: template, Ordinal: ordinal, Decision: Delete, Reason: ReasonUnused}
 	for _, gate := range claimGates {
-		if f := gate(p, s, v); f != nil {
+		if f := gate.ask(p, s, v); f != nil {
 			v.Decision, v.Reason, v.Subject, v.Message = f.decision, f.reason, f.subject, f.message
 			return v
 		}

@@ -71,6 +71,10 @@ func tables(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	unjudged, err := constants("pruner/policy/reason.go", "Reasons that only the plugin")
+	if err != nil {
+		return nil, err
+	}
 	metrics, err := metricsOf("pruner/metrics.go", "webhook/metrics.go", "certs/expiration.go")
 	if err != nil {
 		return nil, err
@@ -82,14 +86,15 @@ func tables(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("ask for --help: %w", err)
 	}
 	return map[string]string{
-		"controls":      table("key|values, default first|meaning", controls, true),
-		"bookkeeping":   table("key|meaning", bookkeeping, false),
-		"snapshots":     table("key|meaning", snapshots, false),
-		"events":        table("reason|when", events, false),
-		"set-reasons":   table("reason|the whole StatefulSet is held because", ofSets, false),
-		"claim-reasons": table("reason|the claim", ofClaims, false),
-		"metrics":       table("name|meaning", metrics, false),
-		"flags":         "```\n" + strings.TrimSpace(string(help)) + "\n```\n",
+		"controls":       table("key|values, default first|meaning", controls, true),
+		"bookkeeping":    table("key|meaning", bookkeeping, false),
+		"snapshots":      table("key|meaning", snapshots, false),
+		"events":         table("reason|when", events, false),
+		"set-reasons":    table("reason|the whole StatefulSet is held because", ofSets, false),
+		"claim-reasons":  table("reason|the claim", ofClaims, false),
+		"plugin-reasons": table("reason|the claim", unjudged, false),
+		"metrics":        table("name|meaning", metrics, false),
+		"flags":          "```\n" + strings.TrimSpace(string(help)) + "\n```\n",
 	}, nil
 }
 

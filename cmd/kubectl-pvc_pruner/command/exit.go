@@ -25,6 +25,13 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// notFoundError says that something which was asked for by name is not there.
+type notFoundError struct{ error }
+
+func notFoundf(format string, args ...any) error { return notFoundError{fmt.Errorf(format, args...)} }
+
 // exitCode of a command that ended with err.
 func exitCode(ctx context.Context, err error) int {
 	switch {
@@ -34,7 +41,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.As(err, new(usageError)):
 		return exitUsage
-	case apierrors.IsNotFound(err):
+	case errors.As(err, new(notFoundError)), apierrors.IsNotFound(err):
 		return exitNotFound
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return exitForbidden

@@ -3,8 +3,10 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -24,8 +26,9 @@ type environment struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
 	now   func() time.Time
-	// connect makes the client; tests put a fake one here.
-	connect func() (kubernetes.Interface, error)
+	// connect and connectSnapshots make the clients; tests put fake ones here.
+	connect          func() (kubernetes.Interface, error)
+	connectSnapshots func() (snapshotclient.Interface, error)
 }
 
 // newEnvironment reaches the cluster that the usual flags of kubectl name.
@@ -46,13 +49,34 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 		}
 		return kubernetes.NewForConfig(config)
 	}
+	e.connectSnapshots = func() (snapshotclient.Interface, error) {
+		config, err := e.flags.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		return snapshotclient.NewForConfig(config)
+	}
 	return e
 }
+
+// namespace is the one that the flags or the kubeconfig name.
+func (e *environment) namespace() (string, error) {
+	namespace, _, err := e.flags.ToRawKubeConfigLoader().Namespace()
+	return namespace, err
+}
+
+// warn prints what the user should know and what does not stop the command.
+func (e *environment) warn(format string, args ...any) {
+	printers.NewWarningPrinter(e.ErrOut, printers.WarningPrinterOptions{Color: e.colours(e.ErrOut)}).Print(fmt.Sprintf(format, args...))
+}
+
+// colours says whether w is a terminal that wants them.
+func (*environment) colours(w io.Writer) bool { return printers.AllowsColorOutput(w) }
 
 // Run runs the command line args and returns the exit code. version is what --version says.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams, version string) int {
 	e := newEnvironment(streams)
-	root := e.newRoot(version)
+	root := e.newRoot(version) //nolint:contextcheck // ExecuteContext hands it to each command
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
@@ -77,5 +101,6 @@ func (e *environment) newRoot(version string) *cobra.Command {
 	root.SetErr(e.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	e.flags.AddFlags(root.PersistentFlags())
+	root.AddCommand(e.newPlan(), e.newExplain())
 	return root
 }
