@@ -64,7 +64,7 @@ func explained(ctx context.Context, err error) error {
 	case exitUsage:
 		return fmt.Errorf("%w\nSee --help", err)
 	case exitForbidden:
-		return fmt.Errorf("%w\nNothing can be judged without these rights: docs/plugin.md lists them", err)
+		return fmt.Errorf("%w\nNothing is judged or changed without the rights to do so", err)
 	case exitUnreachable:
 		return fmt.Errorf("the API server cannot be reached: %w", err)
 	}

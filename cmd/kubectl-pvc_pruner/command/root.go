@@ -16,7 +16,8 @@ import (
 )
 
 const long = `Shows what pvc-pruner would delete, when, and why it keeps the rest. Reading commands
-need no pvc-pruner in the cluster and change nothing.
+need no pvc-pruner in the cluster and change nothing. The others set annotations, which
+the API server and pvc-pruner's webhook judge.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 the API server
 cannot be reached, 130 interrupted.`
@@ -101,6 +102,7 @@ func (e *environment) newRoot(version string) *cobra.Command {
 	root.SetErr(e.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	e.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(e.newPlan(), e.newExplain())
+	root.AddCommand(e.newPlan(), e.newExplain(), e.newEnable())
+	root.AddCommand(e.newMarks()...)
 	return root
 }
