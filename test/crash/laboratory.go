@@ -163,7 +163,12 @@ func (l *laboratory) conclude(ctx context.Context, t *trial) error {
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	wrong := append(t.recorder.Judge(), left...)
+	wrong, err := t.recorder.Judge(ctx)
+	if err != nil {
+		return fmt.Errorf("judge %s: %w", t.namespace, err)
+	}
+	t.recorder.Stop()
+	wrong = append(wrong, left...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.trials++

@@ -28,7 +28,8 @@ func judge(h history, err error) []string {
 			continue
 		}
 		for _, why := range append(judgeMark(h.sets[set], claim, ordinal), judgeDying(h, h.sets[set], claim, ordinal)...) {
-			violations = append(violations, fmt.Sprintf("%s (%s, revision %d): %s", claim.name, claim.uid, claim.marked, why))
+			violations = append(violations, fmt.Sprintf("%s (%s, revisions %d to %d): %s; %s", claim.name, claim.uid, claim.marked, claim.gone, why,
+				around(h.sets[set], claim.marked)))
 		}
 	}
 	return violations
@@ -123,4 +124,18 @@ func judgeDying(h history, versions []setVersion, claim *life, ordinal int32) []
 		}
 	}
 	return why
+}
+
+// around tells a set's versions next to a revision, for whoever has to find the cause.
+func around(versions []setVersion, revision uint64) string {
+	at := slices.IndexFunc(versions, func(v setVersion) bool { return v.revision >= revision })
+	if at < 0 {
+		at = len(versions)
+	}
+	var told []string
+	for _, v := range versions[max(0, at-6):min(len(versions), at+3)] {
+		told = append(told, fmt.Sprintf("%d: start %d, replicas %d, enabled %t, paused %t, delay %s, fence %q",
+			v.revision, v.start, v.replicas, v.enabled, v.paused, v.delay, v.fence))
+	}
+	return "the set by revision: " + strings.Join(told, "; ")
 }

@@ -47,65 +47,70 @@ type life struct {
 
 // Recorder follows a namespace.
 type Recorder struct {
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+	sources []*cache.ListWatch
 
 	mu      sync.Mutex
 	history history
 	byUID   map[string]*life
+	latest  map[string]latest // by UID
 	err     error
 }
 
-// Observe begins to record a namespace; what exists already counts as created now.
+// Observe begins to record a namespace, until the context ends or Stop is called; what
+// exists already counts as created now.
 func Observe(ctx context.Context, client kubernetes.Interface, namespace string) (*Recorder, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &Recorder{cancel: cancel, history: history{sets: map[string][]setVersion{}}, byUID: map[string]*life{}}
-	type source struct {
-		list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
-		watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	r := &Recorder{
+		cancel: cancel, sources: sources(client, namespace),
+		history: history{sets: map[string][]setVersion{}}, byUID: map[string]*life{}, latest: map[string]latest{},
 	}
-	sets, claims, pods := client.AppsV1().StatefulSets(namespace), client.CoreV1().PersistentVolumeClaims(namespace), client.CoreV1().Pods(namespace)
-	for kind, s := range map[string]source{
-		"sets": {
-			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return sets.List(ctx, o) },
-			sets.Watch,
-		},
-		"claims": {
-			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return claims.List(ctx, o) },
-			claims.Watch,
-		},
-		"pods": {
-			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
-			pods.Watch,
-		},
-	} {
-		if err := r.follow(ctx, &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}); err != nil {
-			cancel()
-			return nil, fmt.Errorf("follow %s: %w", kind, err)
+	for _, source := range r.sources {
+		if err := r.follow(ctx, source); err != nil {
+			r.Stop()
+			return nil, fmt.Errorf("follow %s: %w", namespace, err)
 		}
 	}
 	return r, nil
 }
 
+// sources are the kinds that a Recorder follows.
+func sources(client kubernetes.Interface, namespace string) []*cache.ListWatch {
+	sets, claims, pods := client.AppsV1().StatefulSets(namespace), client.CoreV1().PersistentVolumeClaims(namespace), client.CoreV1().Pods(namespace)
+	return []*cache.ListWatch{
+		{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return sets.List(ctx, o)
+			},
+			WatchFuncWithContext: sets.Watch,
+		},
+		{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return claims.List(ctx, o)
+			},
+			WatchFuncWithContext: claims.Watch,
+		},
+		{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return pods.List(ctx, o)
+			},
+			WatchFuncWithContext: pods.Watch,
+		},
+	}
+}
+
 // follow records a kind from its list on. The retrying watch begins again where it
 // ended, so that no event is missed; one that cannot makes the whole run void.
 func (r *Recorder) follow(ctx context.Context, source *cache.ListWatch) error {
-	list, err := source.ListWithContext(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	items, err := meta.ExtractList(list)
+	items, version, err := list(ctx, source)
 	if err != nil {
 		return err
 	}
 	for _, item := range items {
 		r.take(watch.Event{Type: watch.Added, Object: item})
 	}
-	accessor, err := meta.ListAccessor(list)
-	if err != nil {
-		return err
-	}
-	w, err := watchtools.NewRetryWatcherWithContext(ctx, accessor.GetResourceVersion(), source)
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, version, source)
 	if err != nil {
 		return err
 	}
@@ -120,17 +125,42 @@ func (r *Recorder) follow(ctx context.Context, source *cache.ListWatch) error {
 	return nil
 }
 
+// list returns what exists now, and the revision of now.
+func list(ctx context.Context, source *cache.ListWatch) (items []runtime.Object, version string, err error) {
+	list, err := source.ListWithContext(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, "", err
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, "", err
+	}
+	items, err = meta.ExtractList(list)
+	return items, accessor.GetResourceVersion(), err
+}
+
+// Stop ends the recording.
+func (r *Recorder) Stop() {
+	r.cancel()
+	r.done.Wait()
+}
+
 func (r *Recorder) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = err
 }
 
-// Judge ends the recording and returns what was done wrong.
-func (r *Recorder) Judge() []string {
-	r.cancel()
-	r.done.Wait()
-	return judge(r.history, r.err)
+// Judge returns what was done wrong until now, and goes on recording. It errs if its
+// watches do not catch up: an event that is not here yet would be held against nobody,
+// or against the wrong one.
+func (r *Recorder) Judge(ctx context.Context) ([]string, error) {
+	if err := r.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return judge(r.history, r.err), nil
 }
 
 // Deleted is how many claims were deleted so far.
@@ -149,6 +179,9 @@ func (r *Recorder) Deleted() (n int) {
 func (r *Recorder) take(event watch.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if o, err := meta.Accessor(event.Object); err == nil {
+		r.latest[string(o.GetUID())] = latest{revision(o.GetResourceVersion()), event.Type == watch.Deleted}
+	}
 	switch o := event.Object.(type) {
 	case *appsv1.StatefulSet:
 		r.takeSet(o)

@@ -90,20 +90,20 @@ func soak(ctx context.Context, s settings, client kubernetes.Interface, pruner *
 			random: rand.New(rand.NewPCG(s.seed, uint64(i))),
 		}
 	}
+	defer recorded.Stop()
 	for {
 		if err := actAll(ctx, actors, s.rounds); err != nil {
 			return err
 		}
+		violations, err := settle(ctx, client, recorded)
+		if err != nil {
+			return err
+		}
 		// Whether a scale-up meets a deletion is chance, and a few rounds can lack one.
-		if !s.expect || len(recorded.Judge()) > 0 || time.Since(began) > expectFor {
-			break
+		if !s.expect || len(violations) > 0 || time.Since(began) > expectFor {
+			return report(began, counts, violations, recorded, pruner, s.expect)
 		}
 	}
-	left, err := settle(ctx, client, recorded)
-	if err != nil {
-		return err
-	}
-	return report(began, counts, append(recorded.Judge(), left...), recorded, pruner, s.expect)
 }
 
 // actAll lets all actors act at once and waits for them.

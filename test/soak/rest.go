@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -19,7 +20,7 @@ import (
 const restFor = 2 * time.Minute
 
 // settle lifts what holds the sets and waits until nothing is left to do. It returns
-// what is left all the same.
+// what was done wrong until then, and what is left all the same.
 func settle(ctx context.Context, client kubernetes.Interface, r *observer.Recorder) ([]string, error) {
 	sets, err := client.AppsV1().StatefulSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -35,7 +36,8 @@ func settle(ctx context.Context, client kubernetes.Interface, r *observer.Record
 	for {
 		left := r.Left()
 		if len(left) == 0 || time.Now().After(deadline) {
-			return left, nil
+			violations, err := r.Judge(ctx)
+			return append(violations, left...), err
 		}
 		select {
 		case <-ctx.Done():
@@ -54,6 +56,13 @@ func report(began time.Time, counts *tally, violations []string, r *observer.Rec
 	fmt.Printf("soak: %d changes in %s; %d claims deleted; %d requests held, %d refused by a fence, slowest change %s; %d prunes broken off; %d violations\n",
 		counts.changes, time.Since(began).Round(time.Second), r.Deleted(), strings.Count(string(log), `"Holding request`), counts.refusals,
 		counts.slowest.Round(time.Millisecond), strings.Count(string(log), `"Broke off"`), len(violations))
+	if len(violations) > 0 && !expect {
+		kept, err := keep(log)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("  the log of pvc-pruner is in %s\n", kept)
+	}
 	for i, v := range violations {
 		if i == 20 {
 			fmt.Printf("  … and %d more\n", len(violations)-i)
@@ -68,4 +77,17 @@ func report(began time.Time, counts *tally, violations []string, r *observer.Rec
 		return fmt.Errorf("%d violations", len(violations))
 	}
 	return nil
+}
+
+// keep writes the log to where it outlives the control plane's folder.
+func keep(log []byte) (string, error) {
+	file, err := os.CreateTemp("", "pvc-pruner-soak-*.log")
+	if err != nil {
+		return "", fmt.Errorf("keep the log: %w", err)
+	}
+	_, err = file.Write(log)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return "", fmt.Errorf("keep the log: %w", err)
+	}
+	return file.Name(), nil
 }
