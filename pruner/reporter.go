@@ -17,18 +17,42 @@ import (
 
 // Reasons of Events on a StatefulSet.
 const (
-	EventScheduled         = "PruneScheduled"    // an undo window began: what will go, when, and how to undo it
-	EventCancelled         = "PruneCancelled"    // a change ended it, wholly or in part
-	EventWaiting           = "PruneWaiting"      // a claim cannot go yet: what it waits for (pod and node, workload, clone, VolumeSnapshot); or the set is paused
-	EventSkipped           = "PruneSkipped"      // a claim is finally kept, and why; or the set is scaled to zero
-	EventBlocked           = "PruneBlocked"      // a claim is terminating and held by finalizers, which are named
-	EventDryRun            = "PruneDryRun"       // what would have gone, with the bytes
-	EventPruned            = "Pruned"            // what went, and who last set replicas, as far as Kubernetes tells
-	EventFailed            = "PruneFailed"       // the API server refused a deletion, or its end is not known
-	EventVolumeRetained    = "VolumeRetained"    // a PersistentVolume stays because its reclaim policy is Retain
-	EventFenceNotEnforced  = "FenceNotEnforced"  // our own webhook does not answer, or would not hold a scale-up; nothing is deleted until it does
-	EventInvalidAnnotation = "InvalidAnnotation" // an annotation cannot be understood; nothing is deleted until it is corrected
-	EventOperatorManaged   = "OperatorManaged"   // another controller owns the set, and may scale it or delete its claims in ways of its own
+	// an undo window began: what will go, when, and how to undo it.
+	// Next: nothing; to keep the claims, scale back to the named count before the time, or annotate a claim pvc-pruner.io/keep=true.
+	EventScheduled = "PruneScheduled"
+	// a change ended it, wholly or in part.
+	// Next: nothing; the claims that are named stay.
+	EventCancelled = "PruneCancelled"
+	// a claim cannot go yet: what it waits for (pod and node, workload, clone, VolumeSnapshot); or the set is paused.
+	// Next: most often nothing, it goes on by itself; else end what is named, or remove pvc-pruner.io/paused.
+	EventWaiting = "PruneWaiting"
+	// a claim is finally kept, and why; or the set is scaled to zero.
+	// Next: nothing, if the claim shall stay; else remove what keeps it (see Reasons) or delete it by hand.
+	EventSkipped = "PruneSkipped"
+	// a claim is terminating and held by finalizers, which are named.
+	// Next: find whose finalizer it is, and have that program finish; copy the data before, if you still need it.
+	EventBlocked = "PruneBlocked"
+	// what would have gone, with the bytes.
+	// Next: check the names; remove pvc-pruner.io/dry-run to let them go.
+	EventDryRun = "PruneDryRun"
+	// what went, and who last set replicas, as far as Kubernetes tells.
+	// Next: nothing; what a reclaim policy Retain or a VolumeSnapshot kept can be used again.
+	EventPruned = "Pruned"
+	// the API server refused a deletion, or its end is not known.
+	// Next: read the error, most often a missing right or another admission webhook; it is tried again.
+	EventFailed = "PruneFailed"
+	// a PersistentVolume stays because its reclaim policy is Retain.
+	// Next: use the volume through a new claim, or delete it by hand.
+	EventVolumeRetained = "VolumeRetained"
+	// our own webhook does not answer, or would not hold a scale-up; nothing is deleted until it does.
+	// Next: see that pods of pvc-pruner are ready and that the API server reaches them; see docs/install.md, Troubleshooting.
+	EventFenceNotEnforced = "FenceNotEnforced"
+	// an annotation cannot be understood; nothing is deleted until it is corrected.
+	// Next: correct the annotation; the note says what is accepted.
+	EventInvalidAnnotation = "InvalidAnnotation"
+	// another controller owns the set, and may scale it or delete its claims in ways of its own.
+	// Next: ask whether that operator may scale the set down; else opt it out.
+	EventOperatorManaged = "OperatorManaged"
 )
 
 const (

@@ -40,6 +40,10 @@ type gatekeeper struct {
 type change struct {
 	set             types.NamespacedName
 	start, replicas int32
+	// moved: the request changes which ordinals are in range. Even where that adds none, it
+	// may say that what is behind the fence shall stay (a scale to zero) or stay for another
+	// undo window, and a DELETE that is in flight then must not come after it.
+	moved bool
 	// controls: the request changes a control annotation. Opting out while a DELETE is
 	// in flight would take the fence's protection away.
 	controls bool
@@ -49,7 +53,17 @@ type change struct {
 }
 
 func (c change) held(f *policy.Fence, now time.Time) bool {
-	return f.Stands(now) && (f.Crosses(c.start, c.replicas) || c.controls)
+	return f.Stands(now) && (c.forbidden(f) || c.moved)
+}
+
+// forbidden says whether the change would be wrong as long as the fence stands; any other
+// that is held is only too early.
+func (c change) forbidden(f *policy.Fence) bool { return f.Crosses(c.start, c.replicas) || c.controls }
+
+// passes says whether the change must work in the end, although the fence still stands:
+// the pruner's watch sees it and stops.
+func (c change) passes(f *policy.Fence) bool {
+	return !f.Crosses(c.start, c.replicas) && (c.brake || !c.controls)
 }
 
 // hold returns nil when the change may go on as it was asked for, and otherwise what to
@@ -58,8 +72,11 @@ func (g *gatekeeper) hold(ctx context.Context, c change, fence *policy.Fence) *a
 	if !c.held(fence, g.now()) {
 		return nil
 	}
-	if c.dryRun {
-		return fenced(c, fence) // a dry run must not wait; it is also how the pruner proves its fence
+	if c.dryRun { // it must not wait; it is also how the pruner proves its fence
+		if c.forbidden(fence) {
+			return fenced(c, fence)
+		}
+		return nil
 	}
 	log := ctrl.LoggerFrom(ctx)
 	log.Info("Holding request until the fence is gone", "fence", fence)
@@ -76,8 +93,8 @@ func (g *gatekeeper) hold(ctx context.Context, c change, fence *policy.Fence) *a
 		released := admission.Allowed("")
 		return &released
 	}
-	if c.brake && !fence.Crosses(c.start, c.replicas) {
-		return nil // the pruner's watch sees it and stops
+	if c.passes(fence) {
+		return nil
 	}
 	return fenced(c, fence)
 }

@@ -56,7 +56,7 @@ func TestAChangeThatReachesBehindAFenceIsHeld(t *testing.T) {
 		took    time.Duration // whole tenths of a second
 	}
 	refusedLate, refusedAtOnce := answer{false, http.StatusConflict, 3 * time.Second}, answer{false, http.StatusConflict, 0}
-	atOnce, released := answer{allowed: true}, answer{true, 0, time.Second}
+	atOnce, released, passed := answer{allowed: true}, answer{true, 0, time.Second}, answer{true, 0, 3 * time.Second}
 	for name, test := range map[string]struct {
 		stored *appsv1.StatefulSet
 		sent   func(*appsv1.StatefulSet) *appsv1.StatefulSet // nil: a scale to the count below
@@ -69,15 +69,22 @@ func TestAChangeThatReachesBehindAFenceIsHeld(t *testing.T) {
 		"a scale-up behind it, until it is gone":       {stored: pending(5, 3), to: 5, lifted: true, want: released},
 		"a scale-up behind it, and it stays":           {stored: pending(5, 3), to: 4, want: refusedLate},
 		"a scale-up behind it in a dry run":            {stored: pending(5, 3), to: 5, dryRun: true, lifted: true, want: refusedAtOnce},
-		"a scale-down":                                 {stored: pending(5, 3), to: 1, want: atOnce},
-		"a scale to zero":                              {stored: pending(5, 3), to: 0, want: atOnce},
+		"a scale to the same count":                    {stored: pending(5, 3), to: 3, want: atOnce},
+		"a scale-down, until it is gone":               {stored: pending(5, 3), to: 1, lifted: true, want: released},
+		"a scale-down, which must work in the end":     {stored: pending(5, 3), to: 1, want: passed},
+		"a scale-down in a dry run":                    {stored: pending(5, 3), to: 1, dryRun: true, want: atOnce},
+		"a scale to zero, where all is kept":           {stored: pending(5, 3), to: 0, lifted: true, want: released},
+		"a scale to zero, which must work in the end":  {stored: pending(5, 3), to: 0, want: passed},
 		"an update behind it, until it is gone":        {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return scaled(s, 5) }, lifted: true, want: released},
 		"an update behind it, and it stays":            {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return scaled(s, 5) }, want: refusedLate},
-		"an update to fewer":                           {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return scaled(s, 2) }, want: atOnce},
+		"an update to fewer, until it is gone":         {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return scaled(s, 2) }, lifted: true, want: released},
+		"an update to fewer":                           {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return scaled(s, 2) }, want: passed},
+		"an update to fewer with another control":      {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return scaled(with(s, "delay", "9d"), 2) }, want: refusedLate},
+		"a move of the range in front of it":           {stored: pending(5, 1), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return startingAt(1)(s) }, want: passed},
 		"a move of the range behind it":                {stored: pending(5, 3), sent: startingAt(2), want: refusedLate},
 		"another control, and it stays":                {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return with(s, "delay", "9d") }, want: refusedLate},
-		"opting out, which must work in the end":       {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return with(s, "enabled", "false") }, want: answer{true, 0, 3 * time.Second}},
-		"pausing, which must work in the end":          {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return with(s, "paused", "true") }, want: answer{true, 0, 3 * time.Second}},
+		"opting out, which must work in the end":       {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return with(s, "enabled", "false") }, want: passed},
+		"pausing, which must work in the end":          {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return with(s, "paused", "true") }, want: passed},
 		"opting out with a scale-up behind it":         {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return scaled(with(s, "enabled", "false"), 5) }, want: refusedLate},
 		"opting out in a dry run":                      {stored: pending(5, 3), sent: func(s *appsv1.StatefulSet) *appsv1.StatefulSet { return with(s, "enabled", "false") }, dryRun: true, want: refusedAtOnce},
 		"a set that was opted out with the fence left": {stored: without(pending(5, 3), "enabled"), to: 5, want: refusedLate},

@@ -85,10 +85,12 @@ func updateOf(req admission.Request, stored, updated *appsv1.StatefulSet) change
 	if !ok {
 		replicas = math.MaxInt32
 	}
+	before, _ := policy.Replicas(stored)
 	c := policy.ReadControls(updated.Annotations, policy.Controls{})
 	return change{
 		set:   types.NamespacedName{Namespace: req.Namespace, Name: req.Name},
 		start: policy.Start(updated), replicas: replicas,
+		moved:    replicas != before || policy.Start(updated) != policy.Start(stored),
 		controls: policy.ControlsChanged(stored.Annotations, updated.Annotations),
 		brake:    !c.Enabled || c.Paused,
 		dryRun:   req.DryRun != nil && *req.DryRun,

@@ -45,7 +45,7 @@ func (s *scaler) Handle(ctx context.Context, req admission.Request) admission.Re
 		return admission.Allowed("")
 	}
 	c := change{
-		set: key, start: policy.Start(set), replicas: to.Spec.Replicas,
+		set: key, start: policy.Start(set), replicas: to.Spec.Replicas, moved: to.Spec.Replicas != from.Spec.Replicas,
 		dryRun: req.DryRun != nil && *req.DryRun,
 	}
 	if refusal := s.gate.hold(ctx, c, policy.ReadFence(set.Annotations)); refusal != nil {

@@ -21,24 +21,9 @@ type latest struct {
 // called: the events of different kinds come over different connections, and one kind's
 // may be here before another's that were earlier.
 func (r *Recorder) catchUp(ctx context.Context) error {
-	now := map[string]uint64{}
-	var at uint64
-	for _, source := range r.sources {
-		items, version, err := list(ctx, source)
-		if err != nil {
-			return fmt.Errorf("list what exists: %w", err)
-		}
-		// What the earliest list could not have shown is nobody's to have seen.
-		if v := revision(version); at == 0 || v < at {
-			at = v
-		}
-		for _, item := range items {
-			o, err := meta.Accessor(item)
-			if err != nil {
-				return fmt.Errorf("read what exists: %w", err)
-			}
-			now[string(o.GetUID())] = revision(o.GetResourceVersion())
-		}
+	now, at, err := r.state(ctx)
+	if err != nil {
+		return err
 	}
 	deadline := time.Now().Add(catchUpFor)
 	for {
@@ -55,6 +40,29 @@ func (r *Recorder) catchUp(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// state is what exists, with the revision of each object, and the revision of the
+// earliest list: what that could not have shown is nobody's to have seen.
+func (r *Recorder) state(ctx context.Context) (now map[string]uint64, at uint64, err error) {
+	now = map[string]uint64{}
+	for _, source := range r.sources {
+		items, version, err := list(ctx, source)
+		if err != nil {
+			return nil, 0, fmt.Errorf("list what exists: %w", err)
+		}
+		if v := revision(version); at == 0 || v < at {
+			at = v
+		}
+		for _, item := range items {
+			o, err := meta.Accessor(item)
+			if err != nil {
+				return nil, 0, fmt.Errorf("read what exists: %w", err)
+			}
+			now[string(o.GetUID())] = revision(o.GetResourceVersion())
+		}
+	}
+	return now, at, nil
 }
 
 // behind counts the objects whose state of revision at was not seen yet.

@@ -86,14 +86,14 @@ func tables(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("ask for --help: %w", err)
 	}
 	return map[string]string{
-		"controls":       table("key|values, default first|meaning", controls, true),
-		"bookkeeping":    table("key|meaning", bookkeeping, false),
-		"snapshots":      table("key|meaning", snapshots, false),
-		"events":         table("reason|when", events, false),
-		"set-reasons":    table("reason|the whole StatefulSet is held because", ofSets, false),
-		"claim-reasons":  table("reason|the claim", ofClaims, false),
-		"plugin-reasons": table("reason|the claim", unjudged, false),
-		"metrics":        table("name|meaning", metrics, false),
+		"controls":       table("key|values, default first|meaning", controls, valuesAndMeaning),
+		"bookkeeping":    table("key|meaning", bookkeeping, meaning),
+		"snapshots":      table("key|meaning", snapshots, meaning),
+		"events":         table("reason|when|what to do", events, meaningAndNext),
+		"set-reasons":    table("reason|the whole StatefulSet is held because|what to do", ofSets, meaningAndNext),
+		"claim-reasons":  table("reason|the claim|what to do", ofClaims, meaningAndNext),
+		"plugin-reasons": table("reason|the claim|what to do", unjudged, meaningAndNext),
+		"metrics":        table("name|meaning", metrics, meaning),
 		"flags":          "```\n" + strings.TrimSpace(string(help)) + "\n```\n",
 	}, nil
 }
@@ -118,18 +118,21 @@ type entry struct {
 	name   string
 	values string
 	text   string
+	next   string
 }
 
-func table(header string, entries []entry, values bool) string {
+// cells are the columns of a table behind the name.
+type cells func(entry) []string
+
+func meaning(e entry) []string          { return []string{e.text} }
+func valuesAndMeaning(e entry) []string { return []string{e.values, e.text} }
+func meaningAndNext(e entry) []string   { return []string{e.text, e.next} }
+
+func table(header string, entries []entry, columns cells) string {
 	var b strings.Builder
-	columns := strings.Count(header, "|") + 1
-	fmt.Fprintf(&b, "| %s |\n%s|\n", strings.ReplaceAll(header, "|", " | "), strings.Repeat("|---", columns))
+	fmt.Fprintf(&b, "| %s |\n%s|\n", strings.ReplaceAll(header, "|", " | "), strings.Repeat("|---", strings.Count(header, "|")+1))
 	for _, e := range entries {
-		if values {
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.name, e.values, e.text)
-		} else {
-			fmt.Fprintf(&b, "| `%s` | %s |\n", e.name, e.text)
-		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", e.name, strings.Join(columns(e), " | "))
 	}
 	return b.String()
 }

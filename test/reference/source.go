@@ -14,7 +14,7 @@ const prefix = "pvc-pruner.io/"
 
 // constants are those of the group whose comment begins so. Each is explained by the
 // comment above it, without its name, or by the one at the end of its line; what follows
-// "Values:" is what it takes.
+// "Values:" is what it takes, and what follows "Next:" what its reader can do.
 func constants(path, group string) ([]entry, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	if err != nil {
@@ -41,9 +41,10 @@ func entries(path string, declaration *ast.GenDecl) ([]entry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, spec.Names[0].Name, err)
 		}
-		text, values, _ := strings.Cut(spec.Doc.Text()+spec.Comment.Text(), "Values:")
+		text, next, _ := strings.Cut(spec.Doc.Text()+spec.Comment.Text(), "Next:")
+		text, values, _ := strings.Cut(text, "Values:")
 		text = strings.TrimPrefix(strings.TrimPrefix(text, spec.Names[0].Name+" "), "is the ")
-		e := entry{name: value, text: sentence(text), values: sentence(values)}
+		e := entry{name: value, text: sentence(text), values: sentence(values), next: sentence(next)}
 		if e.text == "" {
 			return nil, fmt.Errorf("%s: %s lacks a comment", path, spec.Names[0].Name)
 		}
