@@ -51,34 +51,32 @@ func (v setVersion) contains(ordinal int32) bool {
 
 // judgeMark judges the moment at which a claim was deleted.
 func judgeMark(versions []setVersion, claim *life, ordinal int32) []string {
-	at := -1
-	accounted := int32(0) // ordinals below this, from start, were scaled down and may go
-	var changed time.Time // when replicas or ordinals last changed
-	for i, v := range versions {
-		if v.revision >= claim.marked {
-			break
-		}
-		var before setVersion
-		if i > 0 {
-			before = versions[i-1]
-		}
-		if i == 0 || before.replicas != v.replicas || before.start != v.start {
-			changed = v.seen
-		}
-		accounted = account(accounted, before, v, i == 0)
-		at = i
+	if later := slices.IndexFunc(versions, func(v setVersion) bool { return v.revision >= claim.marked }); later >= 0 {
+		versions = versions[:later]
 	}
-	if at < 0 {
+	if len(versions) == 0 {
 		return []string{"deleted before its set was seen"}
 	}
-	v := versions[at]
 	var why []string
 	check := func(wrong bool, text string) {
 		if wrong {
 			why = append(why, text)
 		}
 	}
-	check(v.contains(ordinal), fmt.Sprintf("in range: start %d, replicas %d", v.start, v.replicas))
+	last := versions[len(versions)-1]
+	check(last.contains(ordinal), fmt.Sprintf("in range: start %d, replicas %d", last.start, last.replicas))
+
+	versions = versions[:len(versions)-passedAfterHold(versions, claim.markedSeen)]
+	accounted := int32(0) // ordinals below this, from start, were scaled down and may go
+	var changed time.Time // when replicas or ordinals last changed
+	var v, before setVersion
+	for i := range versions {
+		before, v = v, versions[i]
+		if i == 0 || before.replicas != v.replicas || before.start != v.start {
+			changed = v.seen
+		}
+		accounted = account(accounted, before, v, i == 0)
+	}
 	check(ordinal < v.start, "below start")
 	check(!v.enabled, "not opted in")
 	check(v.paused, "paused")
@@ -86,6 +84,26 @@ func judgeMark(versions []setVersion, claim *life, ordinal int32) []string {
 	check(ordinal >= v.start+accounted, fmt.Sprintf("never scaled down: at most %d were accounted for", accounted))
 	check(claim.markedSeen.Before(changed.Add(v.delay-early)), "within the undo window")
 	return why
+}
+
+// A change that adds no ordinal behind a fence passes after it was held for so long, and
+// then one DELETE, which may take so long, may still be under way (docs/safety.md).
+const (
+	heldFor        = 3*time.Second - early
+	deleteDeadline = 5 * time.Second
+)
+
+// passedAfterHold counts the last versions that a DELETE may not have seen, because they
+// came when the fence, which they carry on, had stood for longer than a change is held.
+func passedAfterHold(versions []setVersion, marked time.Time) (n int) {
+	for ; n < len(versions)-1; n++ {
+		v := versions[len(versions)-1-n]
+		raised := slices.IndexFunc(versions, func(other setVersion) bool { return other.fence == v.fence })
+		if v.fence == "" || v.seen.Sub(versions[raised].seen) < heldFor || marked.Sub(v.seen) > deleteDeadline {
+			break
+		}
+	}
+	return n
 }
 
 // account follows the highest count of which claims may go.
